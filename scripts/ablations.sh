@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The demo-scale ablations (Tables 24, 25 and 26), one sweep after the other. What is finished is skipped, so a run that
-# was stopped goes on. Further arguments go to each sweep, e.g. seed=0 or --plan.
+# was stopped goes on. Further arguments go to each sweep, e.g. seed=0.
 # JOBS: cells that train at the same time, with one thread each. Costs are measured one at a time.
 set -uo pipefail
 JOBS=${JOBS:-2}

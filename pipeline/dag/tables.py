@@ -129,10 +129,7 @@ def dag_section(params: Params) -> dict[str, Any]:
         "scored": evaluated,
         "baselines": _pairs(params, (name for names in baselines.values() for name in names)),
         # Columns of the files that `dvc plots` draws.
-        "plotted": {
-            "training_loss": [name for name, method in params.methods.items() if method.targets],
-            "pit": [*params.conditions, "perfect"],
-        },
+        "plotted": {"training_loss": [name for name, method in params.methods.items() if method.targets]},
         PARTS: {
             "axes": {axis: {axis: {"axis": axis}} if on[axis] else {} for axis in AXES},
             "asked": {axis: evaluated if on[axis] else {} for axis in AXES}

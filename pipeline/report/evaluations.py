@@ -46,8 +46,6 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 class EvaluationKey(NamedTuple):
-    """What names an evaluation."""
-
     axis: str
     model: str
     condition: str
@@ -63,25 +61,20 @@ def rows_of(metrics: pd.DataFrame, **labels: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Evaluations:
-    """What the evaluation stages wrote.
-
-    Attributes:
-        metrics: METRIC_COLUMNS and ``undefined``; one row per number.
-        invalid: Columns axis, model, condition, split, reason, count.
-        provenance: Content of each provenance file by its path.
-        directories: Directory of each evaluation.
-        failed: Why there is no evaluation, where the model could not be run under a condition.
-    """
+    """What the evaluation stages wrote."""
 
     metrics: pd.DataFrame
+    """METRIC_COLUMNS and ``undefined``; one row per number."""
     invalid: pd.DataFrame
+    """Columns axis, model, condition, split, reason, count."""
     provenance: dict[str, dict]
+    """Content of each provenance file by its path."""
     directories: dict[EvaluationKey, Path]
     failed: Mapping[EvaluationKey, str] = field(default_factory=dict)
+    """Why there is no evaluation, where the model could not be run under a condition."""
 
     @property
     def axes(self) -> set[str]:
-        """Axes with at least one evaluation."""
         return set(self.metrics["axis"])
 
     @property
@@ -134,8 +127,8 @@ class Evaluations:
 
     def samples(self, models: Sequence[str], conditions: Sequence[str]) -> dict[str, dict[tuple[str, str], np.ndarray]]:
         """Valid samples of structured sampling: ``samples[model][condition, prompt_id]``, float64[n]."""
-        table = self.stacked("structured", "samples", ("prompt_id", "values"), models, conditions)
         found: dict[str, dict[tuple[str, str], np.ndarray]] = {}
+        table = self.stacked("structured", "samples", ("prompt_id", "values"), models, conditions)
         for row in table.itertuples():
             found.setdefault(row.model, {})[row.condition, row.prompt_id] = np.asarray(row.values, dtype=np.float64)
         return found
@@ -152,7 +145,6 @@ class ReportContext:
 
     @property
     def metrics(self) -> pd.DataFrame:
-        """All rows of metrics.csv."""
         return self.evaluations.metrics
 
     @cached_property
@@ -162,12 +154,10 @@ class ReportContext:
 
     @property
     def conditions(self) -> Sequence[str]:
-        """The base checkpoint and its adapters, in order."""
         return self.params.conditions
 
     @property
     def methods(self) -> Sequence[str]:
-        """The conditions that have an adapter."""
         return methods_of(self.conditions)
 
     def tests(self, axis: str) -> pd.DataFrame:
@@ -220,8 +210,7 @@ def _directories(roots: Sequence[Path]) -> dict[EvaluationKey, Path]:
 def prompt_format(reads: Iterable[Evaluations]) -> str:
     """The form in which the tasks of retention were put ("chat", "chat_multiturn", "plain"); "" where there are none.
 
-    Raises:
-        ArtifactError: There are several: their figures do not compare.
+    Raises ArtifactError where there are several: their figures do not compare.
     """
     found: dict[str, str] = {}
     for evaluations in reads:
@@ -238,14 +227,5 @@ def prompt_format(reads: Iterable[Evaluations]) -> str:
 
 
 def read_distinct_prompts(paths: Sequence[Path]) -> list[Prompt]:
-    """Prompts of all files in order, each once: cells of a sweep have the same ones.
-
-    Raises ArtifactError: A file is unreadable, or two files have different prompts of one id.
-    """
-    found: dict[str, tuple[Prompt, Path]] = {}
-    for path in paths:
-        for prompt in read_prompts(path):
-            known, first = found.setdefault(prompt.prompt_id, (prompt, path))
-            if known != prompt:
-                raise ArtifactError(f"{first} and {path} have different prompts of the id {prompt.prompt_id}")
-    return [prompt for prompt, _ in found.values()]
+    """Prompts of all files in order, each once: cells of a sweep have the same ones."""
+    return list({prompt.prompt_id: prompt for path in paths for prompt in read_prompts(path)}.values())

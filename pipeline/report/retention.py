@@ -1,4 +1,4 @@
-"""What fine-tuning keeps of tasks and text: Table 2 of the paper, and what the tables of their axes share."""
+"""What the tables of tasks and of text share: by task or slice, and tests against base."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,6 @@ from pipeline.report.table import (
     number_text,
     probability_text,
     records_table,
-    specified,
 )
 
 WITHOUT_BOS = SUFFIXES["none"]
@@ -42,32 +41,9 @@ _READINGS = {
 }
 
 
-def difference_from_base(metric: str) -> str:
-    """Name of the metric of a metric's difference from base; a variant's suffix stands at its end."""
-    stem = metric.removesuffix(WITHOUT_BOS)
-    return f"{stem}_difference{metric.removeprefix(stem)}"
-
-
 def text_columns(*metrics: str) -> list[Column]:
     """Metrics of PALOMA, each beside its variant without BOS, which is the paper's."""
     return [Column(metric + suffix) for suffix in ("", WITHOUT_BOS) for metric in metrics]
-
-
-def retention_summary(context: ReportContext) -> Table | None:
-    """Table 2."""
-    columns = [
-        *(Column("gp_irt"), Column("gp_irt_difference"), Column("accuracy"), Column("accuracy_difference")),
-        *text_columns("perplexity", "bits_per_byte"),
-        *(Column(f"bits_per_byte_difference{suffix}") for suffix in ("", WITHOUT_BOS)),
-    ]
-    note = (
-        "gp-IRT: accuracy on the whole benchmarks as estimated from 100 items each, mean over tasks with GSM8K counted "
-        f"{context.params.retention.gsm8k}; higher is better.{FORMAT_NOTES.get(context.task_format, '')} Perplexity "
-        "per token and bits per byte over all slices; lower is better. Perplexity does not compare between "
-        "tokenizers, bits per byte do. Differences: fine-tuned minus base on the same items and documents. Brackets: "
-        "95% intervals over items or documents."
-    )
-    return specified(TableSpec("table2", "Table 2. What is kept: tasks and text", columns, note), context)
 
 
 def by_split(

@@ -20,20 +20,29 @@ from pipeline.report.table import DASH, Table
 from pipeline.sources.own_laws import own_prompts
 
 PAPER_SOURCE = "Paper: arXiv:2605.11845, Section 4.1 and Appendix B.1."
+ANCHORS = {
+    "forward": "KL(base || model) on base's replies",
+    "reverse": "KL(model || base) on the model's replies",
+    "replay": "cross-entropy of base's replies",
+}
+"""By divergence, what anchors are."""
 PRACTICE = {"none": "ours", "released_code": "the released code's (compat=released_code)"}
 
 
 def training_prompts(params: Params) -> int:
     """Number of training prompts that the configuration selects, those of laws of one's own included."""
-    chosen = [FAMILIES[name] for name in _families(params)]
-    most = params.prompts.train_prompts_per_family
-    sizes = (_size(family.train_grid) for family in chosen if family.seen)
     own, _ = own_prompts(params.laws)
-    return sum(size if most is None else min(most, size) for size in sizes) + len(own)
+    return sum(_train_prompts(family, params) for family in FAMILIES.values() if family.seen) + len(own)
 
 
-def _families(params: Params) -> Sequence[str]:
+def _chosen(params: Params) -> Sequence[str]:
     return tuple(FAMILIES) if params.prompts.families is None else params.prompts.families
+
+
+def _train_prompts(family: Family, params: Params) -> int:
+    size = _size(family.train_grid) if family.family_id in _chosen(params) else 0
+    most = params.prompts.train_prompts_per_family
+    return size if most is None else min(most, size)
 
 
 def shared_settings(params: Params) -> Table:
@@ -47,9 +56,11 @@ def shared_settings(params: Params) -> Table:
     def listed(texts: Iterable[str]) -> str:
         return ", ".join(dict.fromkeys(texts))
 
+    def clipped(train: TrainConfig) -> str:
+        return "not clipped" if train.max_grad_norm is None else f"at most {train.max_grad_norm:g}"
+
     decimals = {target: f"{getattr(params.discretize, target).num_decimals}" for target in TARGETS}
     modules = (module.removesuffix("_proj") for model in models for module in model.lora_target_modules)
-    clipped = of(lambda train: "not clipped" if train.max_grad_norm is None else f"at most {train.max_grad_norm:g}")
     rows = [
         ("Training prompts", f"{training_prompts(params):,}", "1,988"),
         ("Decimals of canonical strings", _same(decimals), "5"),
@@ -63,7 +74,7 @@ def shared_settings(params: Params) -> Table:
         ("Peak learning rate", of(lambda train: f"{train.learning_rate:g}"), "0.0002"),
         ("Weight decay", of(lambda train: f"{train.weight_decay:g}"), "0.01"),
         ("Schedule", of(lambda train: f"cosine, {train.warmup_ratio:.0%} warm-up"), "cosine, 3% warm-up"),
-        ("Gradient norm", clipped, "not clipped"),
+        ("Gradient norm", of(clipped), "not clipped"),
         ("Examples per step", of(lambda train: f"{train.global_batch_size}"), "32"),
         ("Longest sequence (tokens)", of(lambda train: f"{train.max_length}"), "256"),
         ("Temperature", of(lambda train: f"{train.temperature:g}"), "1"),
@@ -90,18 +101,15 @@ def method_settings(params: Params) -> Table | None:
         return None
     trained = {name: training_settings(params, name) if name in shown else params.train for name in TARGETS}
     soft, hard, prompts = trained["soft"].soft, trained["hard"].hard, training_prompts(params)
-    bins = {
-        name: "all decimals" if space.max_bins is None else f"{space.max_bins:,}"
-        for name, space in (("soft", params.discretize.soft), ("hard", params.discretize.hard))
-    }
+    bins = [
+        "all decimals" if space.max_bins is None else f"{space.max_bins:,}"
+        for space in (params.discretize.soft, params.discretize.hard)
+    ]
     per_example = hard.samples_per_prompt // hard.completions_per_prompt
-    steps = {
-        name: training_steps_of(prompts, examples, epochs, trained[name].global_batch_size)
-        for name, examples, epochs in (
-            ("soft", soft.samples_per_prompt, soft.epochs),
-            ("hard", per_example, hard.epochs),
-        )
-    }
+    steps = [
+        f"{training_steps_of(prompts, examples, method.epochs, trained[name].global_batch_size):,}"
+        for name, method, examples in (("soft", soft, soft.samples_per_prompt), ("hard", hard, per_example))
+    ]
     per_soft = {"path": 1, "paths": soft.paths_per_prompt, "exact": None}[soft.estimator]
     passes, every = prompts * soft.epochs * soft.samples_per_prompt, "every path, exact"
     strings = f"{prompts * hard.epochs * hard.samples_per_prompt:,}"
@@ -111,7 +119,7 @@ def method_settings(params: Params) -> Table | None:
         ("Supervision", laws, "sampled strings", laws, "sampled strings"),
         ("Loss", "KL over the trie (Eq. 3)", "cross-entropy of strings (Eq. 4)", "Eq. 3", "Eq. 4"),
         ("Mean over", tokens, means[hard.loss_reduction], tokens, "all tokens of a minibatch (Algorithm 2)"),
-        ("Bins at most", bins["soft"], bins["hard"], "1,001", "16,384"),
+        ("Bins at most", *bins, "1,001", "16,384"),
         ("Epochs", f"{soft.epochs}", f"{hard.epochs}", "3", "2"),
         ("Examples per prompt and epoch", f"{soft.samples_per_prompt}", f"{per_example}", "1", "16"),
         (
@@ -121,7 +129,7 @@ def method_settings(params: Params) -> Table | None:
             "1",
             "1",
         ),
-        ("Optimiser steps", f"{steps['soft']:,}", f"{steps['hard']:,}", "189", "1,988"),
+        ("Optimiser steps", *steps, "189", "1,988"),
         ("A100 hours of 12 models", DASH, DASH, "2.6", "26.7"),
         ("Minutes of a model on 4 A100s", DASH, DASH, "0.7 to 14.9, median 1.8", "6.5 to 154.9, median 18.3"),
         ("Supervised strings", every if per_soft is None else f"{passes * per_soft:,}", strings, "5,964", "63,616"),
@@ -130,14 +138,6 @@ def method_settings(params: Params) -> Table | None:
     titles = [name.capitalize() for name in shown]
     frame = frame[["Setting", *titles, *(f"{title}, paper" for title in titles)]]
     return _settings("table4", "Table 4. Training settings by method", frame)
-
-
-ANCHORS = {
-    "forward": "KL(base || model) on base's replies",
-    "reverse": "KL(model || base) on the model's replies",
-    "replay": "cross-entropy of base's replies",
-}
-"""By divergence, what anchors are."""
 
 
 def methods_table(params: Params) -> Table | None:
@@ -202,27 +202,35 @@ def _size(grid: Sequence[Axis]) -> int:
     return math.prod(len(parameter.values) for parameter in grid) if grid else 0
 
 
+def unseen_place(params: Params) -> str:
+    """Where the unseen parameters lie: "inside" or, as all of the paper's, "outside" the ranges that are trained on."""
+    return "inside" if params.prompts.unseen_selection == "interpolated" else "outside"
+
+
 def family_table(params: Params, prompts: Sequence[Prompt]) -> Table | None:
     """Table 5: every family with its parameters, grids, and prompts of this run; None where none is chosen."""
-    if not _families(params):
+    if not _chosen(params):
         return None
     counts = Counter((prompt.split, prompt.family) for prompt in prompts)
     frame = pd.DataFrame([_family_record(family, params, counts) for family in FAMILIES.values()])
-    shown = ["display_name", "scipy_name", "tier", "role", "parameters", "train_grid", "test_points"]
-    header = ["Family", "SciPy name", "Tier", "Role", "Parameters", "Training grid", "Selected test points"]
-    rows = [
-        [
-            *texts,
-            DASH if row.role == "held out" else f"{row.train_prompts} of {row.train_grid_points}",
-            f"{row.test_prompts} of {row.test_grid_points}",
-        ]
-        for row, texts in zip(frame.itertuples(), frame[shown].to_numpy(), strict=True)
-    ]
+    titles = {
+        "display_name": "Family",
+        "scipy_name": "SciPy name",
+        "tier": "Tier",
+        "role": "Role",
+        "parameters": "Parameters",
+        "train_grid": "Training grid",
+        "test_points": "Selected test points",
+    }
+    trained = frame["train_prompts"].astype(str) + " of " + frame["train_grid_points"].astype(str)
+    shown = frame[list(titles)].rename(columns=titles)
+    shown["Training prompts"] = trained.where(frame["role"] != "held out", DASH)
+    shown["Test prompts"] = frame["test_prompts"].astype(str) + " of " + frame["test_grid_points"].astype(str)
     return Table(
         "table5",
         "Table 5. Families of distributions",
-        [*header, "Training prompts", "Test prompts"],
-        rows,
+        list(shown),
+        shown.to_numpy().tolist(),
         4,
         frame,
         f"{frame['train_prompts'].sum():,} training and {frame['test_prompts'].sum()} test prompts here. Held out: no "
@@ -232,18 +240,12 @@ def family_table(params: Params, prompts: Sequence[Prompt]) -> Table | None:
     )
 
 
-def unseen_place(params: Params) -> str:
-    """Where the unseen parameters lie: "inside" or, as all of the paper's, "outside" the ranges that are trained on."""
-    return "inside" if params.prompts.unseen_selection == "interpolated" else "outside"
-
-
 def _family_record(family: Family, params: Params, counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
     """A family's row of the table's file; ``counts`` are evaluated prompts by split and family."""
-    most, chosen = params.prompts.train_prompts_per_family, _families(params)
-    size = _size(family.train_grid) if family.family_id in chosen else 0
     interpolated = family.seen and unseen_place(params) == "inside"
+    points = family.grid_points("test", "interpolated") if interpolated else family.selected
+    written = [f"({', '.join(f'{name}={value:g}' for name, value in point.items())})" for point in points]
     between = math.prod(len(axis.midpoints()) for axis in family.train_grid)
-    test_points = family.grid_points("test", "interpolated") if interpolated else family.selected
     return {
         "family": family.family_id,
         "display_name": family.display_name,
@@ -252,12 +254,10 @@ def _family_record(family: Family, params: Params, counts: Mapping[tuple[str, st
         "role": "seen" if family.seen else "held out",
         "parameters": ", ".join(parameter.name for parameter in family.parameters),
         "train_grid": _grid(family.train_grid) or DASH,
-        "test_points": "; ".join(
-            f"({', '.join(f'{name}={value:g}' for name, value in point.items())})" for point in test_points
-        ),
+        "test_points": "; ".join(written),
         "train_grid_points": _size(family.train_grid),
         "test_grid_points": between if interpolated else _size(family.test_grid),
-        "train_prompts": size if most is None else min(most, size),
+        "train_prompts": _train_prompts(family, params),
         "test_prompts": counts["unseen" if family.seen else "ood", family.family_id],
     }
 

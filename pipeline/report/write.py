@@ -1,11 +1,9 @@
 """One report: metrics.csv, metrics.json, tables, figures, plots and the page, from whatever evaluations exist."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import pandas as pd
 
 from pipeline.artifacts.atomic import atomic_entries
 from pipeline.axes import AXES, axis_modules
@@ -13,13 +11,7 @@ from pipeline.axes.structured.tables import TESTS_TABLE as STRUCTURED_TESTS
 from pipeline.config.evaluation import PEOPLE_AXES, QUESTION_AXES, enabled_baselines
 from pipeline.config.params import BASE, Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
-from pipeline.errors import ConfigError
-from pipeline.report.ablations.figures import ablation_drawings
-from pipeline.report.ablations.runs import Ablations, read_ablations
-from pipeline.report.ablations.tables import ablation_tables
-from pipeline.report.across_axes.comparisons import transfer_comparisons, transfer_tests_table
-from pipeline.report.across_axes.frontier import GENERATIVE_SUMMARY, chosen_methods, frontier_table
-from pipeline.report.across_axes.seeds import seed_tables
+from pipeline.report.ablations import Ablations, read_ablations
 from pipeline.report.axis_report import AxisReport
 from pipeline.report.evaluations import (
     METRIC_COLUMNS,
@@ -31,14 +23,15 @@ from pipeline.report.evaluations import (
     read_evaluations,
 )
 from pipeline.report.figures.drawing import draw_all
-from pipeline.report.figures.method import method_drawings
-from pipeline.report.page.answers import Answer, PairedTests, calibration_answer, cost_answer, transfer_answer
+from pipeline.report.page.answers import Answer, page_answers
 from pipeline.report.page.page import FigureBlock, Section, report_page
-from pipeline.report.retention import retention_summary
+from pipeline.report.seeds import seed_tables
 from pipeline.report.settings import settings_tables
+from pipeline.report.summary import GENERATIVE_SUMMARY, retention_summary
 from pipeline.report.table import Table, specified
 from pipeline.report.table_text import latex_document, to_markdown, write_table_texts
 from pipeline.report.tracked_files import write_tracked_files
+from pipeline.report.transfer import transfer_comparisons, transfer_tests_table
 
 DEMO = "demo"
 """Experiment whose results are not the paper's."""
@@ -64,61 +57,41 @@ SECTIONS = {
     "method": ("Method and settings", "What was trained on, and how; the paper's values stand beside ours."),
 }
 """Titles and explanations of the page's sections, in order; those of an axis have its name."""
-Tables = dict[str, list[Table]]
-"""Tables by section."""
 
 
 @dataclass(frozen=True)
 class Report:
     """A report; ``sources`` are the ``metrics.json`` of all evaluations, those of other seeds and ablations, too."""
 
-    directory: Path
     evaluations: Evaluations
     tables: list[Table]
     sources: list[Path]
 
-    @property
-    def metrics(self) -> pd.DataFrame:
-        """All rows of metrics.csv."""
-        return self.evaluations.metrics
 
-
-def tables_and_answers(context: ReportContext) -> tuple[Tables, list[Answer]]:
-    """All tables but those over seeds and of ablations, and the answers of the first screen."""
-    params, axes = context.params, {axis: report.make_tables(context) for axis, report in REPORTS.items()}
-    between = next((table.frame for table in axes["structured"] if table.name == STRUCTURED_TESTS), None)
-    beyond = transfer_comparisons(params, context.evaluations)
-    choices = chosen_methods(context, between)
+def tables_and_answers(context: ReportContext) -> tuple[dict[str, list[Table]], list[Answer]]:
+    """By section, all tables but those over seeds and of ablations; and the answers of the first screen."""
+    axes = {axis: report.make_tables(context) for axis, report in REPORTS.items()}
+    structured = next((table.frame for table in axes["structured"] if table.name == STRUCTURED_TESTS), None)
+    transfer = transfer_comparisons(context.params, context.evaluations)
     summary = [
-        frontier_table(context, choices),
         specified(GENERATIVE_SUMMARY, context, context.conditions),
-        transfer_tests_table(context, beyond),
+        transfer_tests_table(context, transfer),
         retention_summary(context),
     ]
-    tables = {"summary": [table for table in summary if table is not None], **axes}
-    tables["method"] = settings_tables(params, context.prompts)
-    against_base = [context.tests(axis) for axis in ("retention", "paloma")]
-    tests = PairedTests(between, beyond if len(beyond) else None, against_base)
-    answers = [
-        calibration_answer(context, tests),
-        cost_answer(context, tests, choices),
-        transfer_answer(context, tests),
-    ]
-    return tables, answers
+    method = settings_tables(context.params, context.prompts)
+    tables = {"summary": [table for table in summary if table is not None], **axes, "method": method}
+    return tables, page_answers(context, structured, transfer)
 
 
-def _notes(params: Params, demo: Iterable[str], seeds: Sequence[int], varied: Sequence[str]) -> dict[str, str]:
+def _notes(params: Params, demo: set[str], seeds: Sequence[int], varied: str) -> dict[str, str]:
     """What is said before the note of every table of a section."""
-    notes = dict.fromkeys(SECTIONS, "")
-    for name in demo:
-        notes[name] += DEMO_NOTE
+    notes = {name: DEMO_NOTE if name in demo else "" for name in SECTIONS}
     if len(seeds) > 1:
-        title = SEED_TITLES[varied[0]]
-        listed = ", ".join(map(str, seeds))
+        title = SEED_TITLES[varied]
         for name in set(SECTIONS) - {"seeds", "ablation", "method"}:
             notes[name] += (
-                f"{title} {getattr(params, varied[0])} alone; seeds {listed} are together in the tables over "
-                f"{title.lower()}s. "
+                f"{title} {getattr(params, varied)} alone; seeds {', '.join(map(str, seeds))} are together in the "
+                f"tables over {title.lower()}s. "
             )
     questions = params.prompts.questions
     for name in PEOPLE_AXES if questions is not None and questions.synthetic_people else ():
@@ -126,27 +99,23 @@ def _notes(params: Params, demo: Iterable[str], seeds: Sequence[int], varied: Se
     return notes
 
 
-def _traced(table: Table, evaluations: Evaluations, axis: str) -> Table:
-    """The table whose file names the evaluation behind every row."""
-    columns = set(table.frame)
-    if not {"model", "condition"} <= columns or "provenance" in columns:
-        return table
-    return dataclasses.replace(table, frame=evaluations.with_provenance(axis, table.frame))
+def _shown(table: Table, evaluations: Evaluations, axis: str, note: str) -> Table:
+    """The table with a note before its own; its file names the evaluation behind every row."""
+    frame = table.frame
+    if {"model", "condition"} <= set(frame) and "provenance" not in frame:
+        frame = evaluations.with_provenance(axis, frame)
+    return dataclasses.replace(table, frame=frame, note=note + table.note)
 
 
 def _draw(
     context: ReportContext, ablations: Ablations, demo: set[str], notes: Mapping[str, str], directory: Path
 ) -> dict[str, list[FigureBlock]]:
-    """Draw the figures that there is something to show in; those of the demo are marked, but for the method's."""
-    drawings = {
-        **{axis: report.drawings(context) for axis, report in REPORTS.items() if report.drawings},
-        "method": method_drawings(context.params.seed),
-        "ablation": ablation_drawings(ablations, context.params, context.prompts),
-    }
-    for section in demo & drawings.keys() - {"method"}:
-        drawings[section] = {
-            name: dataclasses.replace(drawing, mark=DEMO_MARK) for name, drawing in drawings[section].items()
-        }
+    """Draw the figures that there is something to show in, those of the demo with a mark."""
+    drawings = {axis: report.drawings(context) for axis, report in REPORTS.items() if report.drawings}
+    drawings["ablation"] = ablations.drawings
+    for section in demo & drawings.keys():
+        marked = {name: dataclasses.replace(drawing, mark=DEMO_MARK) for name, drawing in drawings[section].items()}
+        drawings[section] = marked
     blocks = {}
     for section, names in draw_all(drawings, directory).items():
         note = SYNTHETIC_NOTE if SYNTHETIC_NOTE in notes[section] else ""
@@ -163,47 +132,38 @@ def write_report(
     adapters: Sequence[Path] = (),
     *,
     sweeps: Path = Path("sweeps"),
-    published: Path = Path("data/published"),
-    seed_evals: Sequence[tuple[int, Path]] = (),
+    other_seeds: Mapping[int, Evaluations] | None = None,
     varied: Sequence[str] = SEEDS,
 ) -> Report:
     """Write a report into ``output``, and print its tables.
 
     ``evals`` and ``adapters`` are directories AXIS/MODEL/CONDITION and MODEL/METHOD, one or those of a sweep's cells;
-    ``sweeps`` those of the ablations, ``published`` has figures that the paper prints. ``seed_evals`` are evaluations
-    of the same settings under other seeds; ``varied`` the keys of the seeds that differ, of which the first tells them
-    apart.
-
-    Raises ConfigError: ``seed_evals`` has the seed of ``evals``.
+    ``sweeps`` those of the ablations. ``other_seeds`` are evaluations of the same settings under other seeds;
+    ``varied`` the keys of the seeds that differ, of which the first tells them apart.
     """
-    own = getattr(params, varied[0])
-    if own in dict(seed_evals):
-        raise ConfigError(f"seed_evals: {own} is the seed of evals; give evaluations of other seeds")
     evaluations = read_evaluations(*evals)
-    seeds = {own: evaluations} | {
-        seed: read_evaluations(*(root for other, root in seed_evals if other == seed)) for seed in dict(seed_evals)
-    }
-    seeds = dict(sorted(seeds.items()))
-    ablations = read_ablations(sweeps, published)
-    context = ReportContext(params, evaluations, read_distinct_prompts(prompts), prompt_format(seeds.values()))
-    by_seed = {path: content for read in seeds.values() for path, content in read.provenance.items()}
+    seeds = dict(sorted({getattr(params, varied[0]): evaluations, **(other_seeds or {})}.items()))
+    prompts = read_distinct_prompts(prompts)
+    ablations = read_ablations(sweeps, Path("data/published/table26.csv"), params, prompts)
+    context = ReportContext(params, evaluations, prompts, prompt_format(seeds.values()))
+    provenance = {path: content for read in seeds.values() for path, content in read.provenance.items()}
+    provenance |= ablations.sources
     demo = set(SECTIONS) if params.experiment == DEMO else set()
-    if not ablations.are_all_of(params.models):
+    if not ablations.models <= params.models.keys():
         # Sweeps may train other models at the paper's scale.
         demo -= {"ablation"}
-    notes = _notes(params, demo, list(seeds), varied)
+    notes = _notes(params, demo, list(seeds), varied[0])
     with atomic_entries(output) as directory:
         for folder in ("tables", "figures"):
             (directory / folder).mkdir()
         evaluations.metrics[list(METRIC_COLUMNS)].to_csv(directory / "metrics.csv", index=False, encoding="utf-8")
         write_tracked_files(params, evaluations, adapters, directory)
         tables, answers = tables_and_answers(context)
-        tables |= {"seeds": seed_tables(seeds, params, varied), "ablation": ablation_tables(ablations, params)}
+        tables |= {"seeds": seed_tables(seeds, params, varied), "ablation": ablations.tables}
         figures = _draw(context, ablations, demo, notes, directory / "figures")
         sections = []
         for name, (title, explanation) in SECTIONS.items():
-            traced = [_traced(table, evaluations, name) for table in tables[name]]
-            shown = [dataclasses.replace(table, note=notes[name] + table.note) for table in traced]
+            shown = [_shown(table, evaluations, name, notes[name]) for table in tables[name]]
             # Some sections are there only where somebody asked for them.
             if shown or name in params.axes or name not in ("seeds", "laws", *QUESTION_AXES):
                 sections.append(Section(name, title, explanation, shown, figures.get(name, [])))
@@ -212,13 +172,12 @@ def write_report(
             write_table_texts(table, directory / "tables")
         document = latex_document(table.name for table in shown)
         (directory / "tables" / "all_tables.tex").write_text(document, encoding="utf-8")
-        page = report_page(context, sections, answers, {**by_seed, **ablations.trained}, list(seeds), varied[0])
+        page = report_page(context, sections, answers, provenance, list(seeds), varied[0])
         (directory / "index.html").write_text(page, encoding="utf-8")
-    # The metrics alone: provenance files hold times, by which the same report would be another run.
-    read = [Path(path).with_name("metrics.json") for path in dict.fromkeys((*by_seed, *ablations.trained))]
     _announce(context, shown, ablations.missing)
     print(f"report: {output / 'index.html'}")
-    return Report(output, evaluations, shown, read)
+    # The metrics alone: provenance files hold times, by which the same report would be another run.
+    return Report(evaluations, shown, [Path(path).with_name("metrics.json") for path in provenance])
 
 
 def _announce(context: ReportContext, tables: Sequence[Table], missing_sweeps: Sequence[str]) -> None:
@@ -231,12 +190,10 @@ def _announce(context: ReportContext, tables: Sequence[Table], missing_sweeps: S
     if missing := missing_evaluations(context):
         print(f"missing evaluations: {'; '.join(missing)}")
     nothing = [axis for axis in params.possible_axes if axis not in evaluations.axes]
-    for title, axes in (
-        ("switched off (axes)", [axis for axis in nothing if axis not in params.axes]),
-        ("axes without any evaluation", [axis for axis in nothing if axis in params.axes]),
-    ):
-        if axes:
-            print(f"{title}: {', '.join(axes)}")
+    if off := [axis for axis in nothing if axis not in params.axes]:
+        print(f"switched off (axes): {', '.join(off)}")
+    if empty := [axis for axis in nothing if axis in params.axes]:
+        print(f"axes without any evaluation: {', '.join(empty)}")
     if missing_sweeps:
         print(f"ablations not run: {'; '.join(missing_sweeps)}; `make ablations` runs them at the demo's scale")
 

@@ -1,7 +1,7 @@
 """A cell: overrides, what they compose to, the stages to reach, and the identity that follows from both."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +9,6 @@ from typing import Any
 
 from pipeline.artifacts.storage import sha256_file, sha256_json
 from pipeline.compose import compose_params
-from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params, validate
 from pipeline.config.view import look_up
 from pipeline.dag.code_digest import CHECK, code_digests
@@ -24,22 +23,13 @@ LARGE_FILE_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination of settings."""
+    """One combination of settings: what its overrides compose to, and the names of the stages to reach."""
 
     overrides: tuple[str, ...]
     values: Mapping[str, Any]
-    """What the overrides of ``conf/config.yaml`` compose to."""
-    targets: tuple[str, ...]
-    """Names of the stages to reach."""
+    params: Params
     graph: StageGraph
-    identity: str
-    """16 hexadecimal digits, the name of the cell's directory: the hash of the targets and of the values of
-    ``parameters`` as they would be with all axes. A cell that an axis is added to goes on where it is."""
-
-    @cached_property
-    def params(self) -> Params:
-        """The validated parameters."""
-        return validate(self.values)
+    targets: tuple[str, ...]
 
     @cached_property
     def stages(self) -> list[str]:
@@ -48,8 +38,14 @@ class Cell:
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """Values of the keys that the targets depend on; tracking, hosts and the like are not among them."""
-        return _parameters(self.params, self.graph, self.targets, self.values)
+        """Values of the keys that the targets, or their parts, and all that these wait for depend on; tracking, hosts
+        and the like are not among them.
+        """
+        wanted = [(stage.name, row) for target in self.targets for stage, row in self.graph[target].pieces]
+        pieces = StageGraph(self.params, PIECES)
+        names = pieces.closure([name for name, node in pieces.items() if (node.stage.name, node.row) in wanted])
+        keys = sorted({key for name in names for key in pieces[name].parameters})
+        return {key: look_up(self.values, key) for key in keys}
 
     @cached_property
     def sources(self) -> list[str]:
@@ -60,31 +56,23 @@ class Cell:
         return sorted(source for source in found if Path(source).parts[0] != "conf")
 
     @property
-    def code(self) -> dict[str, str]:
-        """Digest of the code of each stage that it runs, with the engine of its parameters, by the stage's name."""
-        digests, names = code_digests(), {self.graph[name].stage.name for name in self.stages} - {CHECK}
-        kind = self.params.engine.kind
-        return {name: digests[name][kind] if STAGES[name].runs_engine else digests[name] for name in sorted(names)}
+    def identity(self) -> str:
+        """Name of the cell's directory: the hash of targets and parameters."""
+        return sha256_json({"targets": sorted(self.targets), "parameters": self.parameters})[:16]
 
     def full_identity(self, project: Path) -> str:
         """Hash of targets, parameters, commands, code and contents of ``sources``: equal means finished."""
+        digests, names = code_digests(), {self.graph[name].stage.name for name in self.stages} - {CHECK}
+        kind = self.params.engine.kind
         return sha256_json(
             {
                 "targets": sorted(self.targets),
                 "parameters": self.parameters,
                 "commands": {name: self.graph[name].command for name in self.stages},
-                "code": self.code,
+                "code": {n: digests[n][kind] if STAGES[n].runs_engine else digests[n] for n in sorted(names)},
                 "sources": {source: _content(project / source) for source in self.sources},
             }
         )
-
-
-def _parameters(params: Params, graph: StageGraph, targets: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of the keys that targets, or their parts, and all that these wait for depend on."""
-    wanted = [(stage.name, row) for target in targets for stage, row in graph[target].pieces]
-    pieces = StageGraph(params, PIECES)
-    names = pieces.closure([name for name, node in pieces.items() if (node.stage.name, node.row) in wanted])
-    return {key: look_up(values, key) for key in sorted({key for name in names for key in pieces[name].parameters})}
 
 
 def _content(path: Path) -> Any:
@@ -124,17 +112,12 @@ def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) 
         if Path(values[key]).is_absolute() or ".." in Path(values[key]).parts:
             raise ConfigError(f"{key}: got {values[key]!r}; in a sweep it must be a path inside the cell's directory")
     params = validate(values)
-    # Summaries take more answers to questions than experiments without them need have.
-    all_axes = {**values, "axes": [axis for axis in AXES if axis != "selfreflect" or axis in params.axes]}
-    everything = validate(all_axes)
-    graph, whole = StageGraph(params), StageGraph(everything)
-    wanted = whole.select(expand_targets(patterns, params))
-    targets = tuple(name for name in wanted if name in graph and not is_off(graph[name].stage, params))
+    graph = StageGraph(params)
+    wanted = graph.select(expand_targets(patterns, params))
+    targets = tuple(name for name in wanted if not is_off(graph[name].stage, params))
     if not targets:
         raise ConfigError(
             f"sweep.targets: nothing is left to reach of {', '.join(patterns)}: axes (now {', '.join(params.axes)}) "
             "leaves out the rest"
         )
-    parameters = _parameters(everything, whole, wanted, all_axes)
-    identity = sha256_json({"targets": sorted(wanted), "parameters": parameters})[:16]
-    return Cell(tuple(overrides), values, targets, graph, identity)
+    return Cell(tuple(overrides), values, params, graph, targets)

@@ -1,25 +1,27 @@
-"""One job of a sweep: run the cell unless it is finished, and say how it went."""
+"""One job of a sweep: a cell's DVC workspace beside the checkout, run unless it is finished.
 
-import contextlib
+A workspace has its own parameters, artifacts and dvc.lock, links to code and data, and a cache that all cells share:
+``dvc repro`` in it skips what is done and takes from the cache what another cell has made.
+"""
+
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pipeline.artifacts.locks import exclusive
-from pipeline.artifacts.storage import read_json, write_json
-from pipeline.errors import BusyError, PipelineError
-from pipeline.estimates.cost import Cost, clock
-from pipeline.estimates.prices import Prices
-from pipeline.estimates.rates import read_rates
+from pipeline.artifacts.storage import read_json, write_if_changed, write_json
+from pipeline.compose import write_files
+from pipeline.errors import ArtifactError, BusyError, PipelineError
 from pipeline.runs.dvc_process import end, failed_stages, last_error, start_dvc, terminated_like_interrupted
 from pipeline.sweep.cells import Cell, make_cell
-from pipeline.sweep.settings import SweepConfig, cell_overrides
-from pipeline.sweep.workspace import prepare_workspace
+from pipeline.sweep.settings import SweepConfig, cell_overrides, override_key
 
-SECONDS_BETWEEN_TRIES = 1.0
-"""How often a cell that waits for a GPU looks again."""
+LINKED = ("pipeline", "conf", "models", "data")
+"""What every workspace takes from the project."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +32,12 @@ class Record:
     """Directory of the cell; empty where the settings could not be composed."""
     overrides: tuple[str, ...]
     status: str
-    """One of "finished" (now), "skipped" (before), "failed", "busy" (another launcher runs it) and "interrupted"; of a
-    plan "new", "unfinished" or "finished"."""
+    """One of "finished" (now), "skipped" (before), "failed", "busy" (another launcher runs it) and "interrupted"."""
     seconds: float = 0.0
     stage: str = ""
     """The stages that failed."""
     reason: str = ""
     log: str = ""
-    stages: int = 0
-    """Of a plan: number of stages that the cell takes; the figures below are estimates for those that are not done."""
-    stages_done: int = 0
-    tokens: float = 0.0
-    gpu_hours: float = 0.0
-    disk_bytes: float = 0.0
-    clock: str = ""
-    """What the GPU hours are hours of."""
 
 
 def write_record(directory: Path, record: Record) -> Record:
@@ -59,51 +52,59 @@ def read_record(path: Path) -> Record:
     return Record(**{**values, "overrides": tuple(values["overrides"])})
 
 
+def override_columns(overrides: Sequence[str]) -> dict[str, str]:
+    """Overrides as columns of a table."""
+    return {override_key(item): item.partition("=")[2] for item in overrides}
+
+
+def _link(place: Path, target: Path) -> None:
+    """A relative link, so that a checkout can be moved as a whole."""
+    text = os.path.relpath(target, place.parent.resolve())
+    if place.is_symlink() and os.readlink(place) == text:
+        return
+    if place.exists() and not place.is_symlink():
+        raise ArtifactError(f"{place} is in the way of a link to {target}; remove or rename it")
+    place.unlink(missing_ok=True)
+    place.symlink_to(text)
+
+
+def prepare_workspace(
+    directory: Path,
+    project: Path,
+    values: dict[str, Any],
+    overrides: Sequence[str],
+    cache: Path,
+    sources: Iterable[str],
+) -> None:
+    """Make the workspace or bring it up to date; artifacts and dvc.lock in it stay.
+
+    ``overrides`` are what its parameters ``values`` were composed with, ``sources`` the dependencies of its stages that
+    no stage makes: where relative, their top directory is linked. Raises ArtifactError for a file where a link must be.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    tops = {Path(source).parts[0] for source in sources if not Path(source).is_absolute() and ".." not in source}
+    for name in sorted(name for name in {*LINKED, *tops} if not name.endswith(".yaml")):
+        if (project / name).exists():
+            _link(directory / name, project / name)
+    write_files(directory, values, list(overrides))
+    for name in ("dvc.yaml", ".dvcignore"):
+        write_if_changed(directory / name, (project / name).read_text() if (project / name).exists() else "")
+    initialise_dvc(directory, cache)
+
+
+def initialise_dvc(directory: Path, cache: Path) -> None:
+    """Do what `dvc init --no-scm` does, with a cache elsewhere and without the seconds that it takes."""
+    location = os.path.relpath(cache.resolve(), (directory / ".dvc").resolve())
+    config = f"[core]\n    analytics = false\n    no_scm = True\n[cache]\n    dir = {location}\n"
+    write_if_changed(directory / ".dvc" / "config", config)
+
+
 def is_finished(cell: Cell, directory: Path, project: Path) -> bool:
     """Whether the cell was finished in its present state and its targets' outputs are still there."""
     path = directory / "finished.json"
     if not path.exists() or read_json(path)["identity"] != cell.full_identity(project):
         return False
     return all((directory / output).exists() for name in cell.targets for output in cell.graph[name].outputs)
-
-
-@contextlib.contextmanager
-def claimed_gpu(gpus: Sequence[int] | None, directory: Path) -> Iterator[dict[str, str]]:
-    """Wait for the first free GPU and yield the environment that shows a process that one alone."""
-    while gpus is not None:
-        for gpu in gpus:
-            with contextlib.ExitStack() as stack:
-                try:
-                    stack.enter_context(exclusive(directory / f"gpu-{gpu}", f"a cell on GPU {gpu}"))
-                except BusyError:
-                    continue
-                yield {"CUDA_VISIBLE_DEVICES": str(gpu)}
-                return
-        time.sleep(SECONDS_BETWEEN_TRIES)
-    yield {}
-
-
-def _planned(cell: Cell, directory: Path, project: Path, config: SweepConfig) -> Record:
-    """Cost of the stages whose outputs are not all there."""
-    path = Path(config.rates) if config.rates else None
-    rates = read_rates(path) if path else None
-    prices, left = Prices(cell.params, project, rates), []
-    finished = is_finished(cell, directory, project)
-    if not finished:
-        nodes = map(cell.graph.__getitem__, cell.stages)
-        left = [node for node in nodes if not all((directory / output).exists() for output in node.outputs)]
-    cost = sum((node.cost(prices) for node in left), Cost())
-    return Record(
-        str(directory),
-        cell.overrides,
-        "finished" if finished else "unfinished" if directory.exists() else "new",
-        stages=len(cell.stages),
-        stages_done=len(cell.stages) - len(left),
-        tokens=cost.prompt_tokens + cost.completion_tokens,
-        gpu_hours=cost.gpu_hours,
-        disk_bytes=cost.disk_bytes,
-        clock=clock(rates, path),
-    )
 
 
 def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) -> Record:
@@ -124,8 +125,8 @@ def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) 
         file.write(f"--- {datetime.now(UTC).isoformat(timespec='seconds')} {' '.join(cell.overrides)}\n")
         before = file.tell()
     try:
-        with claimed_gpu(config.gpus, Path(config.directory) / "jobs") as environment, terminated_like_interrupted():
-            process = start_dvc(directory, ["repro", "--keep-going", *cell.targets], log, environment)
+        with terminated_like_interrupted():
+            process = start_dvc(directory, ["repro", "--keep-going", *cell.targets], log)
             try:
                 status = process.wait()
             except BaseException:
@@ -145,10 +146,8 @@ def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) 
 
 
 def run_cell(cell: Cell, project: Path, config: SweepConfig) -> Record:
-    """Run one cell, or estimate it where ``config.plan`` is set."""
+    """Run one cell, unless it is finished or another process runs it."""
     directory = Path(config.directory) / config.name / cell.identity
-    if config.plan:
-        return _planned(cell, directory, project, config)
     skipped = Record(str(directory), cell.overrides, "skipped")
     if is_finished(cell, directory, project):
         return skipped

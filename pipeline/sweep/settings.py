@@ -42,9 +42,6 @@ class SweepConfig:
     grid: dict[str, list[Value]]
     cells: list[dict[str, Value]]
     cell: StrictInt | None
-    gpus: list[StrictInt] | None
-    plan: StrictBool
-    rates: str | None
 
 
 def sweep_config(values: Mapping, source: str) -> SweepConfig:
@@ -85,8 +82,8 @@ def _is_override(argument: str) -> bool:
     return not argument.startswith("-") and ("=" in argument or argument.startswith("~"))
 
 
-def expand_arguments(arguments: Sequence[str], conf: Path) -> list[str]:
-    """The command line for Hydra: ``--plan`` becomes an override, a preset's grid or cells become sweeps.
+def expand_arguments(arguments: Sequence[str], conf: Path) -> tuple[list[str], Path]:
+    """The command line for Hydra, where a preset's grid or cells have become sweeps; and the directory of all sweeps.
 
     What the command line itself sets wins: its key leaves the grid, and cells that no longer differ become one. Without
     ``-m``, or where Hydra only shows the configuration, nothing is swept. Raises ConfigError for a key or choice that
@@ -94,12 +91,7 @@ def expand_arguments(arguments: Sequence[str], conf: Path) -> list[str]:
     """
     # Hydra cannot set a group to null on the command line; it can take the group away. Its parser takes overrides in
     # one piece only; options (and their values, without "=") go before them.
-    given = ["~model" if argument == "model=null" else argument for argument in arguments if argument != "--plan"]
-    kept = sorted(given, key=_is_override)
-    if "--plan" in arguments:
-        # A plan is worked out here; nothing is submitted anywhere.
-        kept = [item for item in kept if not override_key(item).startswith(("hydra/launcher", "hydra.launcher"))]
-        kept.append("sweep.plan=true")
+    kept = sorted(("~model" if argument == "model=null" else argument for argument in arguments), key=_is_override)
     if any(item.partition("=")[0] in SHOWS for item in kept):
         # Which Hydra refuses together with a multirun.
         kept = [item for item in kept if item not in MULTIRUN]
@@ -117,7 +109,7 @@ def expand_arguments(arguments: Sequence[str], conf: Path) -> list[str]:
         # Of cells that differ in nothing that the command line leaves open, the first.
         open_values = [json.dumps({k: v for k, v in cell.items() if k not in named}) for cell in preset.cells]
         kept.append(f"sweep.cell={','.join(str(open_values.index(text)) for text in dict.fromkeys(open_values))}")
-    return kept
+    return kept, Path(preset.directory)
 
 
 def cell_overrides(task_overrides: Sequence[str], config: SweepConfig) -> list[str]:

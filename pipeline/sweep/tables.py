@@ -1,130 +1,112 @@
-"""Tables, figures and the page from the finished cells of a sweep.
+"""One report from the cells of a sweep: ``python -m pipeline.sweep.tables NAME``, or ``make tables SWEEP=NAME``.
 
-  python -m pipeline.sweep.tables paper_by_model                        one cell for each model: the paper's tables
-  python -m pipeline.sweep.tables seeds --seed 1                        several seeds: tables of one, and over all
-  python -m pipeline.sweep.tables epochs --where train.soft.epochs=3    one setting of a sweep over settings
+    paper_by_model                              all finished cells, in reports/paper_by_model
+    paper_by_model --where seed=1               the tables of one seed
+    my_epochs --where train.soft.epochs=3       one setting of a sweep over settings
 
-Cells may differ in models and seeds. With several seeds the tables are of the lowest (or of --seed), and further ones
-show all seeds: which differ (training's, sampling's or both), spread, intervals and differences between conditions.
-Cells that are not finished are named and left out. The merged parameters are written to params.yaml beside the tables.
+Cells may differ in models and seeds. With several seeds the tables are of the lowest, and further ones show all seeds:
+which differ (training's, sampling's or both), spread, intervals and differences between conditions. Cells that are not
+finished are left out. The merged parameters are written to params.yaml beside the tables.
 """
 
 import argparse
 import difflib
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from pipeline import PROJECT
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import read_json
+from pipeline.axes.registry import HEADLINES
 from pipeline.command import run_command
 from pipeline.compose import compose_params
-from pipeline.config.params import read_yaml, validate, with_conditions
+from pipeline.config.params import validate, with_conditions
 from pipeline.config.seeds import SEEDS, varied_seeds
 from pipeline.errors import ConfigError
-from pipeline.report.evaluations import flatten
+from pipeline.report.cells import Cell, finished_cells
+from pipeline.report.evaluations import flatten, read_evaluations
 from pipeline.report.write import write_report
-from pipeline.sweep.run import read_record
+from pipeline.sweep.run import override_columns, read_record
 
-CONF = PROJECT / "conf"
-STRUCTURED_SPLITS = ("unseen", "ood")
 HEADER = "# Merged from cells of {sweep} by `python -m pipeline.sweep.tables`; do not edit.\n# cells: {cells}\n"
 REPORT_KEYS = ("experiment", "tests", "evaluate.bootstrap_replicates")
 """Keys that the report itself depends on, besides those of the cells' stages."""
 
 
-@dataclass(frozen=True)
-class SweepCell:
-    """A cell as it is on disk."""
-
-    directory: Path
-    status: str
-    """One of "finished", or how its last run went: "failed", "interrupted", "unfinished" (running, or killed)."""
-    reason: str
-    """Stage and error of a failed one."""
-    overrides: tuple[str, ...]
-    values: Mapping[str, Any]
-    """Content of its params.yaml."""
-    tracked: tuple[str, ...]
-    """Keys that its stages depend on."""
-
-    @cached_property
-    def flat(self) -> dict[str, Any]:
-        """All parameters by dotted key."""
-        return flatten(self.values)
-
-    @property
-    def seeds(self) -> dict[str, int]:
-        """Root seeds of its draws, by key of SEEDS."""
-        return {key: self.values.get(key, self.values["seed"]) for key in SEEDS}
-
-    @property
-    def artifacts(self) -> Path:
-        return self.directory / self.values["artifacts"]
-
-    @property
-    def name(self) -> str:
-        """Identity and overrides, as a reader tells cells apart."""
-        return f"{self.directory.name} [{' '.join(self.overrides)}]"
+def gather(directory: Path) -> None:
+    """Write ``summary.csv`` and ``metrics.csv`` of a sweep: one row per cell with its overrides, status and headline
+    metrics; and the metrics of all finished cells with their overrides in front.
+    """
+    finished = {cell.directory.name: cell for cell in finished_cells(directory)}
+    headlines = {name for names in HEADLINES.values() for name in names}
+    summaries, parts = [], [pd.DataFrame(columns=["cell"])]
+    for path in sorted(directory.glob("*/record.json")):
+        record, name = read_record(path), path.parent.name
+        columns = override_columns(record.overrides)
+        how = {"status": record.status, "seconds": round(record.seconds, 1), "stage": record.stage, "log": record.log}
+        row = {"cell": name, **columns, **how}
+        if name in finished:
+            metrics = finished[name].evaluations.metrics
+            # Settings first, as the reader's key. The metrics name their model already.
+            settings = {name: value for name, value in columns.items() if name not in metrics}
+            parts.append(pd.DataFrame({"cell": name, **settings}, index=metrics.index).join(metrics))
+            for entry in metrics[(metrics["family"] == "") & metrics["metric"].isin(headlines)].itertuples():
+                row[f"{entry.model}/{entry.condition}/{entry.split}/{entry.metric}"] = entry.value
+            for summary in sorted(path.parent.glob("*/construction/*/summary.json")):
+                row |= {f"{summary.parent.name}/{key}": value for key, value in read_json(summary).items()}
+        summaries.append(row)
+    for name, table in (("summary", pd.DataFrame(summaries)), ("metrics", pd.concat(parts, ignore_index=True))):
+        with atomic_path(directory / f"{name}.csv") as temporary:
+            table.to_csv(temporary, index=False)
 
 
-def read_cells(directory: Path) -> list[SweepCell]:
-    """All cells below a sweep's directory that were ever started, by name. Raises ConfigError where there is none."""
-    cells = [_read_cell(path.parent) for path in sorted(directory.glob("*/cell.json"))]
-    if not cells:
-        known = sorted({path.parent.parent.name for path in directory.parent.glob("*/*/cell.json")})
-        raise ConfigError(f"{directory}: no cell of such a sweep; {directory.parent} has {', '.join(known) or 'none'}")
-    return cells
+def chosen_cells(sweep: Path, where: Sequence[str]) -> list[Cell]:
+    """The finished cells with these values (KEY=VALUE, read as YAML); says on standard error which are not finished.
 
-
-def _read_cell(directory: Path) -> SweepCell:
-    made, status, reason = read_json(directory / "cell.json"), "finished", ""
-    if not (directory / "finished.json").exists():
-        last = read_record(directory / "record.json") if (directory / "record.json").exists() else None
-        status = last.status if last is not None and last.status in ("failed", "interrupted") else "unfinished"
-        reason = f"stage {last.stage}: {last.reason}" if last is not None and status == "failed" else ""
-    values = read_yaml(directory / "params.yaml")
-    return SweepCell(directory, status, reason, tuple(made["overrides"]), values, tuple(made["parameters"]))
-
-
-def chosen_cells(cells: Sequence[SweepCell], where: Sequence[str]) -> list[SweepCell]:
-    """The cells with these values (KEY=VALUE, read as YAML). Raises ConfigError where no cell has key or value."""
-    chosen = list(cells)
+    Raises ConfigError where there is none, or no cell has a key or value.
+    """
+    chosen = finished_cells(sweep)
+    started = {path.parent.name for path in sweep.glob("*/cell.json")}
+    if not chosen:
+        known = sorted({path.parent.parent.name for path in sweep.parent.glob("*/*/finished.json")})
+        count = f"none of its {len(started)} cells is finished; run the sweep again to go on" if started else "no cell"
+        raise ConfigError(f"{sweep}: {count}; finished cells are in {', '.join(known) or 'no sweep'}")
+    if left := started - {cell.directory.name for cell in chosen}:
+        print(f"left out, because they are not finished: {', '.join(sorted(left))}", file=sys.stderr)
     for condition in where:
         key, equals, text = condition.partition("=")
         if not equals:
             raise ConfigError(f"--where {condition}: write KEY=VALUE, e.g. train.soft.epochs=3")
-        having = [cell for cell in chosen if key in cell.flat]
-        if not having:
-            near = difflib.get_close_matches(key, {name for cell in cells for name in cell.flat})
+        values = [(cell, flatten(cell.values)) for cell in chosen]
+        if not any(key in flat for _, flat in values):
+            near = difflib.get_close_matches(key, {name for _, flat in values for name in flat})
             raise ConfigError(f"--where {key}: no cell has this parameter; near it are {', '.join(near) or 'none'}")
-        chosen = [cell for cell in having if cell.flat[key] == yaml.safe_load(text)]
+        chosen = [cell for cell, flat in values if key in flat and flat[key] == yaml.safe_load(text)]
         if not chosen:
-            values = dict.fromkeys(repr(cell.flat[key]) for cell in having)
-            raise ConfigError(f"--where {condition}: no cell has this value; there are {', '.join(values)}")
+            there = dict.fromkeys(repr(flat[key]) for _, flat in values if key in flat)
+            raise ConfigError(f"--where {condition}: no cell has this value; there are {', '.join(there)}")
     return chosen
 
 
-def check_agreement(cells: Sequence[SweepCell]) -> None:
+def check_agreement(cells: Sequence[Cell]) -> None:
     """Raise ConfigError that names keys, values and cells, and how to choose, unless the cells fit into one table.
 
     Compared is what the cells' stages or the report depend on, but for the seeds and the set of models. A model that
     several cells have must be the same in all.
     """
-    tracked = tuple(f"{key}." for key in {*REPORT_KEYS, *(key for cell in cells for key in cell.tracked)})
+    tracked = tuple(f"{key}." for key in {*REPORT_KEYS, *(key for cell in cells for key in cell.parameters)})
     found: dict[str, dict[str, str]] = {}
-    for key in dict.fromkeys(key for cell in cells for key in cell.flat if f"{key}.".startswith(tracked)):
-        for cell in cells if key not in SEEDS else ():
-            if key in cell.flat or not key.startswith("models."):
-                value = repr(cell.flat[key]) if key in cell.flat else "absent"
-                found.setdefault(key, {}).setdefault(value, cell.directory.name)
+    flat = {cell.directory.name: flatten(cell.values) for cell in cells}
+    for key in dict.fromkeys(key for values in flat.values() for key in values if f"{key}.".startswith(tracked)):
+        for name, values in flat.items() if key not in SEEDS else ():
+            if key in values or not key.startswith("models."):
+                value = repr(values[key]) if key in values else "absent"
+                found.setdefault(key, {}).setdefault(value, name)
     differing = {key: values for key, values in found.items() if len(values) > 1}
     if differing:
         texts = (
@@ -137,7 +119,7 @@ def check_agreement(cells: Sequence[SweepCell]) -> None:
         )
 
 
-def varied_in(cells: Sequence[SweepCell]) -> tuple[str, ...]:
+def varied_in(cells: Sequence[Cell]) -> tuple[str, ...]:
     """The keys of SEEDS that differ between cells, ``varied_seeds``. Raises ConfigError where they are crossed."""
     try:
         return varied_seeds([cell.seeds for cell in cells])
@@ -146,88 +128,57 @@ def varied_in(cells: Sequence[SweepCell]) -> tuple[str, ...]:
         raise ConfigError(f"{sweep}: {error}; choose cells, e.g. --where sampling_seed={lowest}") from None
 
 
-def cells_by_seed(cells: Sequence[SweepCell]) -> dict[int, list[SweepCell]]:
-    """The cells of each seed, by the first of ``varied_in``, seeds in order. Raises ConfigError."""
-    key = varied_in(cells)[0]
-    seeds = sorted({cell.seeds[key] for cell in cells})
-    return {seed: [cell for cell in cells if cell.seeds[key] == seed] for seed in seeds}
-
-
-def merged_values(cells: Sequence[SweepCell], own: SweepCell, order: Sequence[str], reports: str) -> dict[str, Any]:
-    """Parameters of one table of cells that agree: those of ``own``, with the models of all.
+def merged_values(cells: Sequence[Cell], own: Cell, order: Sequence[str], reports: str) -> dict[str, Any]:
+    """Parameters of one table of cells that agree: those of ``own``, with the models and axes of all.
 
     Models in ``order`` come first, others follow by name; ``reports`` is the directory of the report.
     """
     models = {name: model for cell in cells for name, model in cell.values["models"].items()}
-    rank = {name: place for place, name in enumerate(order)}
-    ordered = sorted(models, key=lambda name: (rank.get(name, len(rank)), name))
-    merged = {**own.values, "reports": reports, "models": {name: models[name] for name in ordered}}
-    if "axes" in merged:
-        # Which axes are evaluated changes no artifact: cells may have run different ones.
-        merged["axes"] = list(dict.fromkeys(axis for cell in cells for axis in cell.values.get("axes", ())))
-    return merged
+    ordered = [*(name for name in order if name in models), *sorted(models.keys() - set(order))]
+    # Which axes are evaluated changes no artifact: cells may have run different ones.
+    axes = list(dict.fromkeys(axis for cell in cells for axis in cell.values["axes"]))
+    return {**own.values, "reports": reports, "models": {name: models[name] for name in ordered}, "axes": axes}
 
 
-def existing(cells: Sequence[SweepCell], *parts: str) -> list[Path]:
-    """A file or directory of each cell's artifacts, of the cells that have it."""
-    paths = (cell.artifacts.joinpath(*parts) for cell in cells)
-    return [path for path in paths if path.exists()]
-
-
-def select(directory: Path, where: Sequence[str], unfinished: bool) -> list[SweepCell]:
-    """The cells that the tables are made of; says on standard error which are left out.
-
-    Raises ConfigError where there is no such cell, none is finished, or they do not fit into one table.
-    """
-    cells = chosen_cells(read_cells(directory), where)
-    taken = [cell for cell in cells if unfinished or cell.status == "finished"]
-    for cell in cells:
-        if cell not in taken:
-            reason = f": {cell.reason}; log: {cell.directory / 'run.log'}" if cell.reason else ""
-            print(f"left out: {cell.name} is {cell.status}{reason}", file=sys.stderr)
-    if not taken:
-        counts = ", ".join(f"{number} {status}" for status, number in Counter(cell.status for cell in cells).items())
-        raise ConfigError(
-            f"{directory}: none of its cells is finished ({counts}); run the sweep again to go on, or "
-            "take what there is with --unfinished"
-        )
-    check_agreement(taken)
-    return taken
-
-
-def main(
-    name: str, directory: Path, output: Path | None, seed: int | None, where: Sequence[str], unfinished: bool
-) -> None:
+def main(name: str, directory: Path, output: Path | None, where: Sequence[str]) -> None:
     """Write the report of a sweep's cells and their merged parameters into ``output``."""
     sweep, output = directory / name, output or Path("reports") / name
-    taken = select(sweep, where, unfinished)
-    by_seed = cells_by_seed(taken)
-    main_seed = min(by_seed) if seed is None else seed
-    if main_seed not in by_seed:
-        raise ConfigError(f"--seed {seed}: no finished cell has it; there are {', '.join(map(str, by_seed))}")
-    own = by_seed[main_seed]
-    values = merged_values(taken, own[0], list(compose_params(CONF, ["experiment=paper"])["models"]), str(output))
+    cells = chosen_cells(sweep, where)
+    check_agreement(cells)
+    varied = varied_in(cells)
+    by_seed: dict[int, list[Cell]] = {}
+    for cell in sorted(cells, key=lambda cell: cell.seeds[varied[0]]):
+        by_seed.setdefault(cell.seeds[varied[0]], []).append(cell)
+    seed, own = next(iter(by_seed.items()))
+    values = merged_values(
+        cells, own[0], list(compose_params(PROJECT / "conf", ["experiment=paper"])["models"]), str(output)
+    )
     source = f"parameters of {sweep} (cells of an older version: run the sweep again)"
     params = validate(with_conditions(values), source=source)
-    evaluations = {number: existing(members, "evals") for number, members in by_seed.items()}
-    if not evaluations[main_seed]:
-        raise ConfigError(f"{sweep}: its cells of seed {main_seed} have no evaluation to make tables of")
+
+    def existing(cells: Sequence[Cell], *parts: str) -> list[Path]:
+        return [path for cell in cells if (path := cell.artifacts.joinpath(*parts)).exists()]
+
+    if not existing(own, "evals"):
+        raise ConfigError(f"{sweep}: its cells of seed {seed} have no evaluation to make tables of")
     output.mkdir(parents=True, exist_ok=True)
     with atomic_path(output / "params.yaml") as temporary:
-        names = " ".join(cell.directory.name for cell in taken)
+        names = " ".join(cell.directory.name for cell in cells)
         temporary.write_text(HEADER.format(sweep=sweep, cells=names) + yaml.safe_dump(values, sort_keys=False))
     write_report(
         params,
-        evaluations.pop(main_seed),
-        [path for split in STRUCTURED_SPLITS for path in existing(own, "prompts", f"{split}.parquet")],
+        existing(own, "evals"),
+        [path for split in ("unseen", "ood") for path in existing(own, "prompts", f"{split}.parquet")],
         output,
         existing(own, "adapters"),
         sweeps=directory,
-        seed_evals=[(number, path) for number, paths in evaluations.items() for path in paths],
-        varied=varied_in(taken),
+        other_seeds={
+            other: read_evaluations(*existing(members, "evals")) for other, members in by_seed.items() if other != seed
+        },
+        varied=varied,
     )
     counts = ", ".join(f"{len(members)} of seed {number}" for number, members in by_seed.items())
-    print(f"cells: {counts}; models: {', '.join(values['models'])}; tables are of seed {main_seed}")
+    print(f"cells: {counts}; models: {', '.join(values['models'])}; tables are of seed {seed}")
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -242,14 +193,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         "--directory", type=Path, default=Path("sweeps"), help="directory of all sweeps (default: %(default)s)"
     )
     parser.add_argument("--output", type=Path, help="directory to write (default: reports/NAME)")
-    parser.add_argument("--seed", type=int, help="seed of the tables, of those that differ (default: the lowest)")
     parser.add_argument(
         "--where", action="append", default=[], metavar="KEY=VALUE", help="take the cells with this value only"
-    )
-    parser.add_argument(
-        "--unfinished",
-        action="store_true",
-        help="take what unfinished and failed cells have evaluated, too; it may be of an earlier state of the code",
     )
     return parser.parse_args(arguments)
 

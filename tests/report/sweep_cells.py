@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.artifacts.storage import write_json, write_table
-from pipeline.report.ablations.runs import Design
+from pipeline.report.ablations import Design
 from tests.report.conftest import metric_row, write_fabricated
 
 OTHERS = {"prompts.train_prompts_per_family": 16, "train.learning_rate": 0.004}

@@ -1,6 +1,5 @@
 """Reading whatever evaluations exist."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -11,12 +10,6 @@ from pipeline.artifacts.prompts import write_prompts
 from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import read_distinct_prompts, read_evaluations
 from tests.report.conftest import mcq, open_ended, structured
-
-
-def test_nothing(tmp_path):
-    evaluations = read_evaluations(tmp_path / "none")
-    assert evaluations.axes == set() and len(evaluations.invalid) == 0
-    assert evaluations.samples(["alpha"], ["base"]) == {}
 
 
 def test_metrics_failures_and_tables(tmp_path, prompts):
@@ -36,14 +29,6 @@ def test_metrics_failures_and_tables(tmp_path, prompts):
     np.testing.assert_array_equal(samples["beta"]["ssot", prompts[0][0].prompt_id], [1, 2, 2, 3])
     stacked = evaluations.stacked("open", "answers", ("answer", "count"), ["alpha"], ["base", "soft"])
     assert list(stacked.columns) == ["model", "condition", "answer", "count"] and len(stacked) == 3
-
-
-def test_a_table_without_a_column_is_an_error_that_names_it(tmp_path, prompts):
-    structured(tmp_path, "alpha", "base", 0.5, prompts[0])
-    path = tmp_path / "structured" / "alpha" / "base" / "samples.parquet"
-    pd.DataFrame({"prompt_id": ["x"]}).to_parquet(path)
-    with pytest.raises(ArtifactError, match="samples.parquet has no column 'values'"):
-        read_evaluations(tmp_path).samples(["alpha"], ["base"])
 
 
 def test_several_directories_read_as_one_whatever_their_names(tmp_path, prompts):
@@ -81,6 +66,3 @@ def test_prompts_of_several_files_are_read_once(tmp_path, prompts):
     members, path = prompts
     write_prompts(tmp_path / "same.parquet", members[:2])
     assert read_distinct_prompts([path, tmp_path / "same.parquet"]) == members
-    write_prompts(tmp_path / "other.parquet", [dataclasses.replace(members[0], text="Another request.")])
-    with pytest.raises(ArtifactError, match=rf"other.parquet have different prompts of the id {members[0].prompt_id}"):
-        read_distinct_prompts([path, tmp_path / "other.parquet"])

@@ -8,7 +8,8 @@ import pytest
 from pipeline.axes.retention.report import ANSWERS
 from pipeline.config.params import load_params
 from pipeline.report.evaluations import ReportContext, read_evaluations
-from pipeline.report.retention import by_split, one_variant, retention_summary, verdict_table
+from pipeline.report.retention import by_split, one_variant, verdict_table
+from pipeline.report.summary import retention_summary
 from pipeline.report.table import Column, specified
 from tests.report.conftest import context_of, metric_row, paired_rows, texts, write_fabricated
 

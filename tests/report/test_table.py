@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.report.page.page import page_template
 from pipeline.report.table import Cell, Column, Table, TableSpec, make_table
 from pipeline.report.table_text import escape_latex, escape_markdown, latex_document, one_line, shorten, to_latex
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row, texts
@@ -121,12 +120,6 @@ LISTED = Table(
     pd.DataFrame({"x": [1.23456]}),
     "100% of",
 )
-
-
-def test_html_is_escaped():
-    page = page_template().environment.get_template("tables.html.jinja").module.table_html(LISTED)
-    assert "<th class='left'>&lt;a_b&gt;</th>" in page and "[1]<small>(2)</small></td>" in page
-    assert "title='from &#34;x&#39;'" in page
 
 
 def test_tables_of_the_paper_keep_their_numbers():

@@ -17,12 +17,11 @@ from pipeline.dag.code_digest import code_digests
 from pipeline.dag.graph import StageGraph
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sweep import cells
-from pipeline.sweep.application import CONF, constant_keys
+from pipeline.sweep.application import CONF, run_table
 from pipeline.sweep.cells import expand_targets, make_cell
-from pipeline.sweep.results import gather, run_table
-from pipeline.sweep.run import Record, claimed_gpu, is_finished, write_record
+from pipeline.sweep.run import Record, is_finished, prepare_workspace, write_record
 from pipeline.sweep.settings import cell_overrides, expand_arguments, override_key, sweep_config, value_text
-from pipeline.sweep.workspace import prepare_workspace
+from pipeline.sweep.tables import gather
 from tests.composition import composed_params
 from tests.conftest import ROOT
 
@@ -76,8 +75,8 @@ def cell_of(*overrides: str, targets: tuple[str, ...] = STRUCTURED):
 
 TRAINING_AND_SAMPLING = ("train-", "generate", "score", "judge")
 ABLATIONS = {
-    "soft": ("soft_granularity", "soft_granularity_demo", "bins", "precision"),
-    "hard": ("hard_ablation", "hard_ablation_demo", "samples_per_prompt"),
+    "soft": ("soft_granularity", "soft_granularity_demo"),
+    "hard": ("hard_ablation", "hard_ablation_demo"),
 }
 
 
@@ -97,7 +96,7 @@ def test_a_cell_of_an_ablation_runs_what_its_table_needs(method, name):
 
 
 def expand(*arguments: str) -> list[str]:
-    return expand_arguments(arguments, CONF)
+    return expand_arguments(arguments, CONF)[0]
 
 
 def test_a_presets_cells_and_grid_become_sweeps():
@@ -120,9 +119,6 @@ def test_a_presets_cells_and_grid_become_sweeps():
         "discretize.soft.max_bins=1001,4096,16384",
     ]
     assert expand("seed=1", "-m", "~tests", "reports=b") == ["-m", "seed=1", "~tests", "reports=b"]
-    # A plan submits nothing.
-    arguments = expand("--plan", "-m", "hydra/launcher=submitit_slurm", "hydra.launcher.timeout_min=5", "seed=1,2")
-    assert arguments == ["-m", "seed=1,2", "sweep.plan=true"]
     # Without -m there is one job, and nothing is swept; it trains the preset's method alone all the same.
     assert expand("sweep=hard_ablation", "seed=3") == ["sweep=hard_ablation", "seed=3", *HARD]
 
@@ -152,7 +148,7 @@ def test_what_the_command_line_sets_leaves_the_preset():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("-m", "sweep=nothing"), "sweep: there is no 'nothing'; there are bins, chosen, construction_cost"),
+        (("-m", "sweep=nothing"), "sweep: there is no 'nothing'; there are chosen, construction_cost"),
         (("-m", "sweep=hard_ablaton"), "did you mean hard_ablation"),
         (("-m", "trian.soft.epochs=1,2"), "there is no key 'trian'; did you mean train"),
         (("train.soft.epoch=3",), "there is no key 'epoch'; did you mean epochs"),
@@ -195,7 +191,6 @@ def test_override_texts():
     values = (True, None, 3, 1.5e-5, "a/b-c.d", ["a", 1, None])
     assert [value_text("k", value) for value in values] == ["true", "null", "3", "1.5e-05", "a/b-c.d", "[a,1,null]"]
     assert [override_key(text) for text in ("+model@models.x=y", "~a.b", "-m")] == ["model", "a.b", ""]
-    assert constant_keys(["-m", "seed=0,1", "a.b=[1,2]", "c=choice(1,2)", "d=range(0,3)", "e=x"]) == {"a.b", "e"}
 
 
 def test_identity_is_what_the_targets_depend_on():
@@ -280,25 +275,6 @@ def test_targets_in_braces():
 PAPER_TARGETS = ("eval-novelty@{model}", "eval-structured@{model}", "eval-open@{model}", "eval-mcq@{model}")
 
 
-def test_a_cell_that_an_axis_is_added_to_goes_on_where_it_is():
-    cells = [
-        cell_of(*axes, targets=(*PAPER_TARGETS, "report"))
-        for axes in (
-            (),
-            ("axes=[structured,mcq]",),
-            ("axes=[mcq]",),
-            ("axes=[novelty,open,mcq]",),
-        )
-    ]
-    assert len({cell.identity for cell in cells}) == 1
-    # Finished is another matter, and settings still count, those of an axis that is off included.
-    assert len({cell.full_identity(ROOT) for cell in cells}) == 4
-    assert cell_of("axes=[mcq]", "seed=1", targets=PAPER_TARGETS).identity != cell_of(targets=PAPER_TARGETS).identity
-    changed = cell_of("axes=[mcq]", "generate.novelty.num_samples=3", targets=PAPER_TARGETS)
-    assert changed.identity == cell_of("generate.novelty.num_samples=3", targets=PAPER_TARGETS).identity
-    assert changed.identity != cell_of("axes=[mcq]", targets=PAPER_TARGETS).identity
-
-
 @pytest.mark.parametrize("overrides", [(), ("axes=[structured,mcq]",), ("axes=[open]",)])
 def test_stage_graph_is_that_of_dvc(tmp_path, monkeypatch, overrides):
     """Names, commands, files, parameters, code and edges, against DVC's own reading of the dvc.yaml of a workspace."""
@@ -377,15 +353,6 @@ def test_finished_needs_the_same_identity_and_the_outputs(tmp_path):
     assert not is_finished(cell, tmp_path, ROOT)
 
 
-def test_gpus_are_claimed_one_by_one(tmp_path):
-    with claimed_gpu([2, 3], tmp_path) as first, claimed_gpu([2, 3], tmp_path) as second:
-        assert (first, second) == ({"CUDA_VISIBLE_DEVICES": "2"}, {"CUDA_VISIBLE_DEVICES": "3"})
-    with claimed_gpu([2, 3], tmp_path) as again:
-        assert again == {"CUDA_VISIBLE_DEVICES": "2"}
-    with claimed_gpu(None, tmp_path) as nothing:
-        assert nothing == {}
-
-
 def test_results_of_cells(tmp_path):
     labels = {"axis": "mcq", "model": "m", "condition": "hard", "split": "mcq", "family": ""}
     numbers = {"value": 0.25, "n": 4, "ci_low": None, "ci_high": None, "floor": 0.1, "undefined": 0}
@@ -400,6 +367,7 @@ def test_results_of_cells(tmp_path):
         # A model that a cell adds has the name of a column of the metrics.
         overrides = ("+model@models.m=m", f"seed={seed}")
         write_record(cell, Record(str(cell), overrides, status, 2.04, stage="s" * seed, log="run.log"))
+        (cell / "cell.json").write_text(json.dumps({"overrides": overrides, "parameters": {}}))
         if status == "finished":
             (cell / "finished.json").write_text("{}")
     gather(tmp_path)
@@ -413,11 +381,7 @@ def test_results_of_cells(tmp_path):
     ]
 
 
-def test_a_plan_pays_a_cell_once():
-    record = Record(
-        "sweeps/x/aa", ("seed=0",), "new", stages=5, stages_done=2, tokens=1e6, gpu_hours=1.5, disk_bytes=2e9
-    )
-    done = Record("sweeps/x/bb", ("seed=1",), "finished", stages=5, stages_done=5)
-    text = run_table([record, record, done])
-    assert "2/5" in text and "1 cells to run or finish: 1e+06 tokens, 1.50 GPU hours, 2.00 GB" in text
-    assert "Estimates" in text
+def test_jobs_are_told_apart_by_the_settings_in_which_they_differ():
+    records = [Record(f"sweeps/x/{seed}", (f"seed={seed}", "a=1"), "finished", 2.0) for seed in (3, 7)]
+    header, first, _ = run_table(records).splitlines()
+    assert header.split()[:4] == ["cell", "seed", "status", "seconds"] and first.split()[:3] == ["3", "3", "finished"]

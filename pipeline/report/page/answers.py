@@ -1,129 +1,78 @@
-"""The page's first screen in words: one verdict for each question. The numbers behind it are in figures and tables."""
+"""The page's first screen in words: to each question the effects, and what the paired tests say of them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
-from pipeline.axes.registry import SPLIT_TITLES
-from pipeline.config.methods import TARGETS
+from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.config.params import BASE
-from pipeline.core.retention.tasks import GENERATIVE_TASKS
-from pipeline.core.statistics.condition_tests import ALL_PARTS, method_pairs
-from pipeline.core.statistics.frontier import Choice
-from pipeline.report.across_axes.frontier import W1
+from pipeline.core.statistics.condition_tests import ALL_PARTS
 from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.retention import one_variant
 
 SECONDARY_SPLITS = ("curated", "wildchat")
 """Splits of NoveltyBench; the primary question is of all its prompts together."""
-Calibrated = Literal["calibrated", "not calibrated", "cannot tell"]
 
 
 class Answer(NamedTuple):
-    """A question and its short answer."""
+    """A question, and sentences that answer it."""
 
     question: str
-    short: str
+    sentences: Sequence[str]
 
 
-class PairedTests(NamedTuple):
-    """Paired tests of structured sampling and of the transfer axes, None without any; and of tasks and of text
-    against base.
+def effects(context: ReportContext, axis: str, split: str, metric: str) -> str:
+    """A metric by condition, the median over models where there are several, and a perfect sampler's.
+
+    Empty where no condition has it.
     """
-
-    between: pd.DataFrame | None = None
-    beyond: pd.DataFrame | None = None
-    against_base: Sequence[pd.DataFrame] = ()
-
-
-def calibration_verdict(row, margin: float) -> Calibrated:
-    """Whether W1 is shown to be that of a perfect sampler of as many answers, up to a margin.
-
-    One-sided non-inferiority: the upper end of the 95% interval is at most the perfect sampler's W1 plus the margin,
-    which is a test at level 2.5%. An interval that merely reaches down to the perfect sampler's shows nothing.
-    "not calibrated": the whole interval lies above.
-    """
-    bound = row.floor + margin
-    if row.ci_high <= bound:
-        return "calibrated"
-    return "not calibrated" if row.ci_low > bound else "cannot tell"
+    rows = rows_of(context.metrics, axis=axis, split=split, family="", metric=metric).dropna(subset=["value"])
+    rows = rows[rows["model"].isin(context.names)]
+    medians = rows.groupby("condition")["value"].median()
+    digits = METRICS[metric].decimals
+    texts = [f"{name} {medians[name]:.{digits}f}" for name in context.conditions if name in medians]
+    if not texts:
+        return ""
+    floor = rows.loc[rows["condition"].isin(context.conditions), "floor"].median()
+    perfect = "" if pd.isna(floor) else f" (a perfect sampler: {floor:.{digits}f})"
+    models = "" if len(context.names) == 1 else f", medians over {rows['model'].nunique()} models"
+    title = METRICS[metric].title
+    where = f", {SHORT_SPLIT_TITLES[split]}" if split in SHORT_SPLIT_TITLES else ""
+    return f"{title}{where}: {', '.join(texts)}{perfect}{models}."
 
 
-def calibration_answer(context: ReportContext, tests: PairedTests) -> Answer:
-    """Is the model calibrated? By method and split against a perfect sampler, and by tests against base."""
-    question = "Are the models calibrated?" if len(context.names) > 1 else "Is the model calibrated?"
-    rows = rows_of(context.metrics, axis="structured", family="", metric=W1)
-    rows = rows[rows["split"].isin(SPLIT_TITLES) & rows["model"].isin(context.names) & rows["value"].notna()]
-    if rows.empty:
-        return Answer(question, "Not known: no structured evaluation has been run.")
-    margin, tuned = context.params.tests.wasserstein_margin, rows[rows["condition"].isin(context.methods)]
-    verdicts = [calibration_verdict(row, margin) for row in tuned.itertuples()]
-    if not verdicts:
-        return Answer(question, "No fine-tuned model has been evaluated yet.")
-    shown = verdicts.count("calibrated")
-    if shown == len(verdicts):
-        word = f"Yes: fine-tuned, W1 is shown to be within {margin:g} of a perfect sampler's"
-    elif shown:
-        word = f"In part ({shown} of {len(verdicts)} comparisons with a perfect sampler)"
-    else:
-        word = "No" if verdicts.count("not calibrated") == len(verdicts) else "Not shown"
-    if tests.between is not None:
-        closer = rows_of(tests.between, metric=W1, against=BASE)
-        closer = closer.loc[closer["condition"].isin(context.methods), "verdict"]
-        if len(closer):
-            word += f"; {(closer == 'better').sum()} of {len(closer)} paired tests show it closer than base"
-    return Answer(question, f"{word}.")
+def verdicts(tests: pd.DataFrame | None) -> str:
+    """How many paired tests against base come to each verdict; empty without any."""
+    if tests is None or tests.empty:
+        return ""
+    counts = rows_of(tests, against=BASE)["verdict"].value_counts()
+    return f"Paired tests against base: {', '.join(f'{n} {verdict}' for verdict, n in counts.items())}."
 
 
-def transfer_answer(context: ReportContext, tests: PairedTests) -> Answer:
-    """Does it carry over to language? Verdicts of the methods against base and each other, counted over metrics."""
-    both = set(TARGETS) <= set(context.methods)
-    question = f"Does it carry over to language{', and does soft carry over better than hard' if both else ''}?"
-    if tests.beyond is None:
-        return Answer(question, "Not known: no two conditions have been evaluated beyond numbers.")
-    primary = tests.beyond[~tests.beyond["split"].isin(SECONDARY_SPLITS)]
-    parts = []
-    for own, other in method_pairs([BASE, *(TARGETS if both else context.methods)]):
-        counts = rows_of(primary, condition=own, against=other)["verdict"].value_counts()
-        if len(counts):
-            parts.append(f"{own} against {other} {', '.join(f'{count} {word}' for word, count in counts.items())}")
-    metrics = len(primary[["axis", "metric"]].drop_duplicates())
-    return Answer(question, f"{'; '.join(parts)}, of {metrics} metrics.")
-
-
-def cost_answer(context: ReportContext, tests: PairedTests, choices: Mapping[str, Choice]) -> Answer:
-    """What did it cost, and which method is to be chosen, where there are several?"""
-    chosen: dict[str, list[str]] = {}
-    for model, choice in choices.items():
-        if len([*choice.candidates, *choice.worse]) > 1:
-            chosen.setdefault(choice.method or "none", []).append(context.names[model])
-    several = len(context.names) > 1
-    listed = [f"{method} for {', '.join(names)}" if several else method for method, names in chosen.items()]
-    answer = _cost(context, tests)
-    return Answer("What did it cost?", f"{answer} To choose: {'; '.join(listed)}." if listed else answer)
-
-
-def _cost(context: ReportContext, tests: PairedTests) -> str:
-    """From the primary questions (all tasks together, all slices), and the form of questions and worked answers."""
-    verdicts = [rows_of(one_variant(table), split=ALL_PARTS)["verdict"] for table in tests.against_base]
-    counts = pd.concat([pd.Series(dtype=str), *verdicts]).value_counts()
-    lost, unsure = counts.get("lost", 0), counts.get("cannot tell", 0)
-    parsed = pd.Series(dtype=str)
-    if tests.beyond is not None:
-        parsed = rows_of(tests.beyond, metric="mcq_parse_rate", against=BASE)["verdict"]
-    derived = rows_of(context.metrics, axis="retention", family="", metric="answer_derivation_share")
-    derived = derived[derived["split"].isin(GENERATIVE_TASKS) & derived["condition"].isin(context.methods)]
-    losses = []
-    if lost:
-        doubt = f" ({unsure} cannot tell)" if unsure else ""
-        losses.append(f"{lost} of {counts.sum()} tests show a loss{doubt}")
-    if (parsed == "worse").any():
-        losses.append("written questions lose their form")
-    if (derived["change_high"] < 0).any():
-        losses.append("worked answers lose their derivations")
-    if losses:
-        return f"Some of what base could do: {', '.join(losses)}."
-    if counts.empty and parsed.empty:
-        return "Not known: no retention evaluation has been run."
-    return "No loss is shown, but the tests cannot rule one out." if unsure else "Nothing that the tests can see."
+def page_answers(context: ReportContext, structured: pd.DataFrame | None, transfer: pd.DataFrame) -> list[Answer]:
+    """The three answers, from paired tests of structured sampling and of what lies beyond numbers."""
+    w1 = "wasserstein_1_normalised"
+    calibration = [effects(context, "structured", split, w1) for split in ("ood", "unseen")]
+    calibration.append(verdicts(structured if structured is None else rows_of(structured, metric=w1)))
+    primary = [rows_of(one_variant(context.tests(axis)), split=ALL_PARTS) for axis in ("retention", "paloma")]
+    cost = [
+        effects(context, "retention", "all", "accuracy_difference"),
+        *(effects(context, "paloma", "all", f"bits_per_byte_difference{suffix}") for suffix in ("", "_without_bos")),
+        effects(context, "mcq", "mcq", "mcq_parse_rate"),
+        verdicts(pd.concat(primary).assign(against=BASE)),
+    ]
+    language = [effects(context, "open", "open", name) for name in ("top_p_support_size", "unique_fraction")]
+    language.append(effects(context, "mcq", "mcq", "mcq_total_variation"))
+    language += [effects(context, "novelty", "all", name) for name in ("utility", "utility_stand_in")]
+    if len(transfer):
+        language.append(verdicts(transfer[~transfer["split"].isin(SECONDARY_SPLITS)]))
+    questions = {
+        "Do the answers follow the distribution?": calibration,
+        "What did it cost?": cost,
+        "Does it carry over to language?": language,
+    }
+    return [
+        Answer(question, [text for text in sentences if text] or ["Not evaluated."])
+        for question, sentences in questions.items()
+    ]

@@ -18,22 +18,13 @@ from pipeline.config.seeds import SEED_TITLES
 from pipeline.report.evaluations import EvaluationKey, ReportContext
 from pipeline.report.figures.drawing import condition_colors
 from pipeline.report.page.answers import Answer
-from pipeline.report.page.explorer import LEVELS, explorer_payload
-from pipeline.report.page.plots import forest_plots
+from pipeline.report.page.explorer import explorer_payload
 from pipeline.report.settings import unseen_place
 from pipeline.report.table import FAILED, MISSING, Table
 
 TEMPLATES = Path(__file__).parent / "templates"
-VIEWS = {
-    "density": "Target, samples and exact law",
-    "cdf": "Cumulative distribution",
-    "pit": "Probability integral transform of the samples",
-}
-"""Titles of the explorer's views."""
 LONG_TEXT, LONG_LABEL = 44, 24
 """Characters from which a column of results, or of labels, is broken into lines."""
-PART_TITLES = {"samples": "samples", "exact": "exact law", "pit": "PIT histogram"}
-"""What a view of an evaluation may lack, in words."""
 
 
 class FigureBlock(NamedTuple):
@@ -60,31 +51,24 @@ class Section:
     figures: Sequence[FigureBlock] = ()
 
 
-def commit_text(entry: Mapping) -> str:
-    """The commit that an evaluation was made at, with a word if the working tree was changed."""
-    git = entry.get("git")
-    return "not recorded" if not git else git["commit"][:10] + (" + changes" if git["modified"] else "")
-
-
 def coverage_rows(context: ReportContext) -> list[tuple[str, str, list[str]]]:
     """Display name, condition, and for each possible axis what became of it ("" where there is nothing to run)."""
     params, evaluations = context.params, context.evaluations
-    existing, rows = evaluations.existing, []
-    enabled = enabled_baselines(params.generate)
+    enabled, rows = enabled_baselines(params.generate), []
     for model, name in context.names.items():
         for condition in (*context.conditions, *BASELINES):
             cells = []
             for axis in params.possible_axes:
+                key = EvaluationKey(axis, model, condition)
                 wanted = condition not in BASELINES or (condition in enabled and condition in AXES[axis].baselines)
-                key, absent = EvaluationKey(axis, model, condition), MISSING if axis in params.axes else "off"
-                done = (
-                    "run"
-                    if key in existing
-                    else f"{FAILED}: {evaluations.failed[key]}"
-                    if key in evaluations.failed
-                    else ""
-                )
-                cells.append(done or (absent if wanted else ""))
+                if key in evaluations.existing:
+                    cells.append("run")
+                elif key in evaluations.failed:
+                    cells.append(f"{FAILED}: {evaluations.failed[key]}")
+                elif wanted:
+                    cells.append(MISSING if axis in params.axes else "off")
+                else:
+                    cells.append("")
             if any(cells):
                 rows.append((name, condition, cells))
     return rows
@@ -105,7 +89,6 @@ def column_classes(table: Table) -> list[str]:
 def page_template() -> Any:
     """The page's template."""
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True)
-    environment.filters["commit"] = commit_text
     environment.globals.update(column_classes=column_classes, absent=(MISSING, FAILED))
     return environment.get_template("page.html.jinja")
 
@@ -122,19 +105,11 @@ def report_page(
 
     ``seeds`` are all seeds, of which the page shows that of the parameters' ``seed_key``.
 
-    Raises ValueError: A figure or the explorer's data holds NaN, which JSON has no number for.
+    Raises ValueError: The view's data holds NaN, which JSON has no number for.
     """
-    params, evaluations = context.params, context.evaluations
-    explorer = explorer_payload(evaluations, context.prompts, context.names, context.conditions)
-    forest = forest_plots(context)
-    look = {
-        "colors": condition_colors(context.conditions),
-        "levels": LEVELS.tolist(),
-        "first": context.conditions,
-        "splits": SPLIT_TITLES,
-        "parts": PART_TITLES,
-        "views": list(VIEWS),
-    }
+    params = context.params
+    explorer = explorer_payload(context.evaluations, context.prompts, context.names, context.conditions)
+    look = {"colors": condition_colors(context.conditions), "splits": SPLIT_TITLES}
     shown = set(context.metrics["metric"])
     return page_template().render(
         experiment=params.experiment,
@@ -145,20 +120,15 @@ def report_page(
         further_methods=[name for name in context.methods if name not in TARGETS],
         unseen_place=unseen_place(params),
         answers=answers,
-        forest=forest,
         explorer=explorer,
-        views=VIEWS,
         sections=sections,
         axes=params.possible_axes,
-        switched_off=[axis for axis in params.possible_axes if axis not in params.axes],
         coverage=coverage_rows(context),
-        invalid=evaluations.invalid.to_dict("records"),
+        invalid=context.evaluations.invalid.to_dict("records"),
         definitions=[metric for name, metric in METRICS.items() if name in shown],
         provenance=provenance,
-        look=look,
-        figures_json=embedded_json({plot.name: plot.figure for plot in forest}),
-        look_json=embedded_json(look),
-        explorer_json=embedded_json(explorer),
+        data_json=embedded_json({**explorer, **look}),
         plotly=get_plotlyjs(),
-        **{name.replace(".", "_"): (TEMPLATES / name).read_text() for name in ("page.css", "charts.js", "explorer.js")},
+        page_css=(TEMPLATES / "page.css").read_text(),
+        page_js=(TEMPLATES / "page.js").read_text(),
     )

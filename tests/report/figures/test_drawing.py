@@ -12,14 +12,12 @@ from pipeline.report.figures.drawing import (
     CONDITION_MARKERS,
     FURTHER_COLORS,
     Drawing,
-    by_condition,
     condition_colors,
     condition_markers,
     draw,
     draw_all,
     shared_legend,
 )
-from pipeline.report.page.plots import FURTHER_SYMBOLS, SYMBOLS
 from tests.waiting import wait_until
 
 
@@ -99,8 +97,6 @@ def test_further_methods_have_looks_of_their_own_in_the_configured_order():
     # More methods than colours: these come again, with other markers.
     assert [colors[name] for name in further] == [*FURTHER_COLORS, *FURTHER_COLORS, FURTHER_COLORS[0]]
     assert len({(colors[name], markers[name]) for name in methods}) == len(methods)
-    symbols = by_condition(SYMBOLS, FURTHER_SYMBOLS, ("base", *methods))
-    assert len({(colors[name], symbols[name]) for name in symbols}) == len(symbols)
 
 
 @pytest.mark.parametrize(("names", "columns"), [(3, 3), (9, 5)])

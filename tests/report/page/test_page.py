@@ -1,96 +1,151 @@
-"""The page's text: what stands where, and that it is safe and self-contained."""
+"""The page: its answers, the data of its interactive view, and that it is safe and self-contained."""
 
 import dataclasses
 import json
 import math
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from pipeline.config.params import load_params
+from pipeline.core.laws.family import Law
+from pipeline.core.prompts.structured import build_split
 from pipeline.report.evaluations import EvaluationKey, ReportContext, read_evaluations
-from pipeline.report.page.page import Section, column_classes, commit_text, coverage_rows, embedded_json, report_page
-from pipeline.report.table import Table
-from tests.report.conftest import PROVENANCE, context_of, metric_row, structured
+from pipeline.report.page.answers import effects, page_answers
+from pipeline.report.page.explorer import (
+    PROMPTS_PER_FAMILY,
+    edges_of,
+    exact_masses,
+    explorer_payload,
+    law_cells,
+    shown_prompts,
+)
+from pipeline.report.page.page import Section, column_classes, coverage_rows, embedded_json, report_page
+from pipeline.report.table import Cell, Table
+from tests.report.conftest import CONDITIONS, W1, context_of, metric_row, structured, write_fabricated
 
-
-def without_scripts(page):
-    """The page less its scripts and data."""
-    return re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
-
-
-def embedded(page, name):
-    """The data of a script element."""
-    return json.loads(re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page, re.DOTALL)[1])
+POISSON = Law("poisson", {"mu": 4.0})
+NORMAL = Law("norm", {"loc": 3.0, "scale": 2.0})
+CAUCHY = Law("cauchy", {"loc": 0.0, "scale": 1.0})
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory, two_models, prompts):
+def params(two_models):
+    return load_params(two_models)
+
+
+def test_answers_are_effects_and_counts_of_tests(params):
+    rows = [
+        metric_row("structured", model, condition, "ood", W1, value, floor=0.02)
+        for model, condition, value in (("alpha", "base", 0.4), ("beta", "base", 0.2), ("alpha", "soft", 0.1))
+    ]
+    context = context_of(params, rows)
+    text = "W1 (normalised), OOD: base 0.3000, soft 0.1000 (a perfect sampler: 0.0200), medians over 2 models."
+    assert effects(context, "structured", "ood", W1) == text
+    tests = pd.DataFrame(
+        {"verdict": ["better", "better", "cannot tell"], "metric": W1, "against": ["base"] * 2 + ["soft"]}
+    )
+    transfer = tests.assign(split=["curated", "all", "all"])
+    calibration, cost, language = page_answers(context, tests, transfer)
+    assert calibration.sentences == [text, "Paired tests against base: 2 better."]
+    assert cost.sentences == ["Not evaluated."]
+    # Splits of NoveltyBench are secondary.
+    assert language.sentences == ["Paired tests against base: 1 better."]
+
+
+def test_cells_reach_beyond_the_central_90_percent():
+    # Q.001 and Q.999 of the normal lie within half of Q95 - Q05 beyond the central 90%; those of Cauchy do not.
+    assert law_cells(NORMAL)[[0, -1]] == pytest.approx([3 - 2 * 3.0902, 3 + 2 * 3.0902], abs=1e-3)
+    assert law_cells(CAUCHY)[[0, -1]] == pytest.approx([-2 * 6.3138, 2 * 6.3138], abs=1e-3)
+    # Quantiles of Poisson(4): Q.001 = 0, Q.05 = 1, Q.95 = 8, Q.999 = 11; 8 + 3.5 is beyond 11, one more is shown.
+    assert law_cells(POISSON).tolist() == list(range(-1, 13))
+    assert edges_of(POISSON, law_cells(POISSON))[0] == -0.5
+    for prompt in build_split("unseen") + build_split("ood"):
+        ends = law_cells(prompt.law)
+        cdf = prompt.law.distribution.cdf(ends, **prompt.law.scipy_kwargs)
+        assert np.all(np.diff(ends) > 0) and len(ends) <= 121 and cdf[-1] - cdf[0] > 0.9
+
+
+def test_masses_of_the_exact_law_are_between_its_bounds():
+    ends = law_cells(NORMAL)
+    cdf = NORMAL.distribution.cdf(ends, **NORMAL.scipy_kwargs)
+    found = exact_masses(NORMAL, ends, ends, cdf - 0.01, cdf + 0.01)
+    assert found == pytest.approx(np.diff(cdf), abs=1e-5)
+    assert exact_masses(NORMAL, ends, ends, np.full(len(ends), np.nan), cdf) is None
+
+
+def test_prompts_are_thinned_evenly():
+    prompts = build_split("ood")
+    few = shown_prompts(prompts)
+    weibull = [prompt for prompt in prompts if prompt.family == "weibull"]
+    places = [weibull.index(prompt) for prompt in few if prompt.family == "weibull"]
+    assert len(weibull) == 36 and places == [0, 7, 14, 21, 28, 35] and len(places) == PROMPTS_PER_FAMILY
+
+
+def test_the_views_data_by_hand(tmp_path, prompts):
+    members, _ = prompts
+    poisson = next(prompt for prompt in members if prompt.family == "poisson" and prompt.parameters["lambda"] == 4.0)
+    samples = pd.DataFrame({"prompt_id": [poisson.prompt_id, "unknown"], "values": [[0.0, 4.0, 4.0, 99.0], [1.0]]})
+    numbers = {"prompt_id": poisson.prompt_id, "num_samples": 5, "num_valid": 4, W1: 0.25, "floor": math.nan}
+    per_prompt = pd.DataFrame([{**numbers, "invalid_empty": 0, "invalid_not_a_number": 1}])
+    row = metric_row("structured", "alpha", "soft", "ood", W1, 0.25)
+    write_fabricated(tmp_path, [row], samples=samples, per_prompt=per_prompt)
+    payload = explorer_payload(read_evaluations(tmp_path), members, {"alpha": "Alpha", "beta": "Beta"}, CONDITIONS)
+    assert set(payload["prompts"]) == {prompt.prompt_id for prompt in members} and payload["omitted"] == 0
+    found = payload["results"]["alpha"]["soft"][poisson.prompt_id]
+    assert list(payload["results"]) == ["alpha"] and list(payload["results"]["alpha"]) == ["soft"]
+    assert found["samples"][0] == 0.25 and found["samples"][4] == 0.5 and sum(found["samples"]) == 0.75
+    assert (found["n"], found["w1"], found["floor"], found["kl"]) == (5, 0.25, None, None)
+    assert found["invalid"] == {"not_a_number": 1} and "exact" not in found
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory, params, prompts):
     root = tmp_path_factory.mktemp("evals")
     structured(root, "alpha", "base", 0.4, prompts[0])
-    structured(root, "alpha", "soft", 0.1, prompts[0])
-    context = ReportContext(load_params(two_models), read_evaluations(root), prompts[0])
-    return report_page(context, [Section("structured", "Structured", "Numbers.")], [], context.evaluations.provenance)
+    context = ReportContext(params, read_evaluations(root), prompts[0])
+    table = Table("list", "A & b", ["Name", "n"], [["<a_b>", Cell("[1]", "(2)", "from \"x'")]], 1, pd.DataFrame())
+    sections = [Section("structured", "Structured", "Numbers.", [table])]
+    return report_page(context, sections, [], context.evaluations.provenance)
 
 
-def test_one_file_that_asks_for_nothing(page):
-    text = without_scripts(page)
+def test_tables_are_escaped(page):
+    assert "<th class='left'>&lt;a_b&gt;</th>" in page and "[1]<small>(2)</small></td>" in page
+    assert "title='from &#34;x&#39;'" in page
+
+
+def test_one_file_that_asks_for_nothing_and_whose_anchors_exist(page):
+    text = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     links = re.findall(r'(?:src|href)="([^"]*)"', text)
     assert {link for link in links if link.startswith("http")} == {"https://arxiv.org/abs/2605.11845"}
     assert "<link" not in text and "@import" not in text and not re.search(r"<script[^>]+src", page)
-    assert "default-src 'none'" in text
-    assert page.count("<script") == page.count("</script>") == 6
+    assert "default-src 'none'" in text and page.count("<script") == page.count("</script>") == 3
+    assert all(f'id="{link[1:]}"' in text for link in links if link.startswith("#"))
+    data = json.loads(re.search(r'id="explorer-data">(.*?)</script>', page, re.DOTALL)[1])
+    assert set(data["results"]["alpha"]) == {"base"}
 
 
-def test_every_anchor_of_the_navigation_exists(page):
-    text = without_scripts(page)
-    for anchor in re.findall(r'<a href="#([^"]*)"', text):
-        assert f'id="{anchor}"' in text, anchor
-
-
-def test_explorer_data_and_coverage(page, prompts):
-    data = embedded(page, "explorer-data")
-    assert set(data["prompts"]) == {prompt.prompt_id for prompt in prompts[0]}
-    assert set(data["results"]["alpha"]) == {"base", "soft"}
-    text = without_scripts(page)
-    coverage = text[text.index('id="coverage"') : text.index('id="invalid"')]
-    assert coverage.count("<td>run</td>") == 2 and "not run" in coverage
-
-
-def test_coverage_tells_what_was_run_from_what_failed_is_off_or_was_not(two_models):
+def test_coverage_tells_what_was_run_from_what_failed_is_off_or_was_not(params):
     """What was evaluated before an axis was switched off counts as run; baselines have axes of their own."""
-    params = dataclasses.replace(load_params(two_models), axes=["structured", "novelty"])
+    params = dataclasses.replace(params, axes=["structured", "novelty"])
     row = ("valid_rate", 0.5)
-    context = context_of(
-        params,
-        [
-            metric_row("mcq", "alpha", "base", "mcq", *row),
-            metric_row("structured", "alpha", "batch", "ood", *row),
-            metric_row("structured", "beta", "base", "ood", *row),
-        ],
-    )
+    rows = [metric_row("mcq", "alpha", "base", "mcq", *row), metric_row("structured", "alpha", "batch", "ood", *row)]
+    context = context_of(params, rows)
     failed = {EvaluationKey("novelty", "alpha", "soft"): "out of memory"}
     context = dataclasses.replace(context, evaluations=dataclasses.replace(context.evaluations, failed=failed))
-    rows = {
-        names: dict(zip(params.possible_axes, cells, strict=True))
-        for *names, cells in coverage_rows(context)
-        for names in [tuple(names)]
+    found = {
+        condition: dict(zip(params.possible_axes, cells, strict=True))
+        for model, condition, cells in coverage_rows(context)
+        if model == "Alpha_1B"
     }
-    off = dict.fromkeys(params.possible_axes, "off")
-    alpha = {condition: cells for (model, condition), cells in rows.items() if model == "Alpha_1B"}
-    assert alpha["base"] == off | {"structured": "not run", "mcq": "run", "novelty": "not run"}
-    assert alpha["soft"] == off | {"structured": "not run", "novelty": "failed: out of memory"}
-    nothing = dict.fromkeys(params.possible_axes, "")
-    assert alpha["ssot"] == nothing | {"structured": "not run", "open": "off"}
+    off, nothing = (dict.fromkeys(params.possible_axes, text) for text in ("off", ""))
+    assert found["base"] == off | {"structured": "not run", "mcq": "run", "novelty": "not run"}
+    assert found["soft"] == off | {"structured": "not run", "novelty": "failed: out of memory"}
+    assert found["ssot"] == nothing | {"structured": "not run", "open": "off"}
     # Batch is not enabled, but was run.
-    assert alpha["batch"] == nothing | {"structured": "run"} and "constrained" not in alpha
-    assert rows["Beta 2B", "base"]["structured"] == "run"
-
-
-def test_commits_are_said_with_what_was_changed():
-    git = {"commit": "0123456789abcdef", "modified": True}
-    assert commit_text({"git": git}) == "0123456789 + changes" and commit_text(PROVENANCE) == "not recorded"
+    assert found["batch"] == nothing | {"structured": "run"} and "constrained" not in found
 
 
 def test_long_labels_and_texts_are_broken_into_lines():
@@ -100,7 +155,7 @@ def test_long_labels_and_texts_are_broken_into_lines():
 
 
 def test_embedded_data_cannot_end_its_element_and_holds_no_nan():
-    assert "</script" not in embedded_json({"text": "</script><b>"})
     assert json.loads(embedded_json({"text": "</script>"})) == {"text": "</script>"}
+    assert "</script" not in embedded_json({"text": "</script><b>"})
     with pytest.raises(ValueError):
         embedded_json([math.nan])

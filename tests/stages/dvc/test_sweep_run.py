@@ -73,9 +73,10 @@ def test_a_cell_that_fails_does_not_stop_the_others(start, first):
     found = records(start.sweep)
     assert set(found) == {"finished", "failed"} and found["failed"][1] == "check-model@embedded"
     failed, log = found["failed"][0], found["failed"][0] / "run.log"
-    line = next(line for line in errors.splitlines() if line.startswith("FAILED"))
-    assert f"FAILED {failed.name} [models.embedded.terminator=nothing]: stage check-model@embedded: error: " in line
-    assert line.endswith(f"log: {log}") and "Running stage 'check-model@embedded'" in log.read_text()
+    line = next(line for line in errors.splitlines() if line.startswith("failed "))
+    assert line.startswith(f"failed {failed.name} [") and "models.embedded.terminator=nothing" in line
+    assert "]: stage check-model@embedded: error: " in line and line.endswith(f"log: {log}")
+    assert "Running stage 'check-model@embedded'" in log.read_text()
     assert "1 failed, 1 finished" in printed
     summary = pd.read_csv(start.sweep / "summary.csv").set_index("models.embedded.terminator")
     assert summary["status"].to_dict() == {"eos": "finished", "nothing": "failed"}
@@ -90,7 +91,7 @@ def test_finished_cells_are_skipped_without_dvc_under_other_launchers(start, fir
     for launcher in ("basic", "submitit_local"):
         status, printed, errors = finish(start("-m", "models.embedded.terminator=eos", f"hydra/launcher={launcher}"))
         assert status == 0 and "1 skipped" in printed, printed + errors
-        assert f"skipped {finished.name}" in errors
+        assert any(line.split()[:2] == [finished.name, "skipped"] for line in printed.splitlines())
     assert (finished / "run.log").read_text() == log
 
 
@@ -99,21 +100,10 @@ def test_failures_under_joblib(start, first):
         start("-m", BOTH, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", python=sys.executable)
     )
     assert status == 1 and "1 failed, 1 skipped" in printed, printed + errors
-    assert errors.count("FAILED") == 1
     # The failed stage was tried again. What both cells have in common was run by one of them, once.
     failed, finished = ((records(start.sweep)[state][0] / "run.log").read_text() for state in ("failed", "finished"))
     assert failed.count("Running stage 'check-model@embedded'") == 2
     assert (failed + finished).count("Running stage 'build-prompts'") == 1
-
-
-def test_plan_runs_nothing(start, first):
-    before = {path: path.stat().st_mtime_ns for path in start.sweep.rglob("*.log")}
-    status, printed, errors = finish(start("-m", f"{BOTH},other", "hydra/launcher=joblib", "--plan"))
-    assert status == 0, printed + errors
-    states = {line.split()[2]: line.split()[1] for line in printed.splitlines() if len(line.split()) > 2}
-    assert [states[terminator] for terminator in ("eos", "nothing", "other")] == ["finished", "unfinished", "new"]
-    assert "GPU hours" in printed and "Estimates" in printed
-    assert before == {path: path.stat().st_mtime_ns for path in start.sweep.rglob("*.log")}
 
 
 def working_in(directory: Path) -> list[psutil.Process]:

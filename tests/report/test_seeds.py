@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pipeline.config.params import load_params
-from pipeline.errors import ConfigError
-from pipeline.report.across_axes.seeds import (
+from pipeline.report.seeds import (
     difference_records,
     paired_t_interval,
     seed_tables,
     seed_values,
     value_records,
 )
-from pipeline.report.write import write_report
 from tests.report.conftest import CONDITIONS, context_of, metric_row, params_of
 
 W1 = "wasserstein_1_normalised"
@@ -85,10 +82,3 @@ def test_tables():
     assert seed_tables({0: SEEDS[0]}, PARAMS) == []
     nothing = context_of(PARAMS, []).evaluations
     assert seed_tables({0: nothing, 1: nothing}, PARAMS) == []
-
-
-def test_other_seeds_are_other_than_the_tables_own(two_models, prompts, tmp_path):
-    others = [(1, tmp_path), (0, tmp_path)]
-    with pytest.raises(ConfigError, match="seed_evals: 0 is the seed of evals; give evaluations of other seeds"):
-        write_report(load_params(two_models), [], [prompts[1]], tmp_path / "reports", seed_evals=others)
-    assert not (tmp_path / "reports").exists()

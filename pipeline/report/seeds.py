@@ -15,7 +15,6 @@ from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.statistics.condition_tests import method_pairs
 from pipeline.core.statistics.seed_noise import Spread, spread
 from pipeline.record.provenance import join_sources
-from pipeline.report.across_axes.comparisons import pair
 from pipeline.report.evaluations import Evaluations, display_names
 from pipeline.report.table import DASH, MISSING, Table, interval_text, records_table
 
@@ -23,22 +22,22 @@ LABELS = ["model", "axis", "split", "metric"]
 
 
 def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
-    """The headline metrics of all seeds, baselines included.
-
-    Returns:
-        Columns axis, split, metric, model, condition, seed, value and provenance, in the order of models, axes,
-        splits, metrics, conditions and seeds.
+    """The headline metrics of all seeds: LABELS, condition, seed, value and provenance, in the order of models, axes,
+    splits, metrics, conditions and seeds.
     """
-    rows = pd.concat([found.metrics.assign(seed=seed) for seed, found in sorted(seeds.items())], ignore_index=True)
-    wanted = [(axis, split, metric) for axis in HEADLINES for split in AXES[axis].splits for metric in HEADLINES[axis]]
-    order = pd.MultiIndex.from_product([list(models), range(len(wanted)), [*conditions, *BASELINES]])
-    places = {name: place for place, name in enumerate(wanted)}
-    rows = rows[rows["family"] == ""]
-    addresses = zip(rows["axis"], rows["split"], rows["metric"], strict=True)
-    rows = rows.assign(place=[places.get(address, -1) for address in addresses])
-    ranks = order.get_indexer(pd.MultiIndex.from_frame(rows[["model", "place", "condition"]]))
-    rows = rows.assign(rank=ranks)[ranks >= 0].sort_values(["rank", "seed"], kind="stable")
-    return rows[[*LABELS, "condition", "seed", "value", "provenance"]].reset_index(drop=True)
+    rows = pd.concat([found.metrics.assign(seed=seed) for seed, found in seeds.items()], ignore_index=True)
+    wanted = [
+        (model, axis, split, metric, condition)
+        for model in models
+        for axis in HEADLINES
+        for split in AXES[axis].splits
+        for metric in HEADLINES[axis]
+        for condition in (*conditions, *BASELINES)
+    ]
+    columns = [*LABELS, "condition"]
+    ranks = pd.MultiIndex.from_tuples(wanted).get_indexer(pd.MultiIndex.from_frame(rows[columns]))
+    chosen = rows.assign(rank=ranks)[(ranks >= 0) & (rows["family"] == "")]
+    return chosen.sort_values(["rank", "seed"])[[*columns, "seed", "value", "provenance"]].reset_index(drop=True)
 
 
 def paired_t_interval(differences: Sequence[float]) -> tuple[float, float]:
@@ -66,10 +65,10 @@ def value_text(record: Mapping[str, Any], sign: str = "") -> str:
         return MISSING
     if record["undefined"]:
         return f"{DASH} (undefined in {record['undefined']} of {record['seeds']} seeds)"
-    mean, deviation, *ends = (record[name] for name in ("mean", "deviation", "low", "high"))
-    if not math.isfinite(deviation):
-        return f"{mean:{sign}.4f}"
-    return f"{mean:{sign}.4f} ± {deviation:.4f} ({' to '.join(f'{end:{sign}.4f}' for end in ends)})"
+    if not math.isfinite(record["deviation"]):
+        return f"{record['mean']:{sign}.4f}"
+    ends = f"{record['low']:{sign}.4f} to {record['high']:{sign}.4f}"
+    return f"{record['mean']:{sign}.4f} ± {record['deviation']:.4f} ({ends})"
 
 
 def value_records(values: pd.DataFrame) -> pd.DataFrame:
@@ -84,21 +83,15 @@ def value_records(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def difference_records(values: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
-    """Differences of ``method_pairs`` seed by seed, over the seeds that have both.
-
-    ``mean``, ``deviation``, ``low`` and ``high`` are their spread, ``ci_low`` and ``ci_high`` the paired t interval.
-    """
+    """Differences of ``method_pairs`` seed by seed, over the seeds that have both, with the paired t interval."""
     records = []
     for names, rows in values.groupby(LABELS, sort=False):
-        table = rows.pivot(index="seed", columns="condition", values=["value", "provenance"])
         for own, other in method_pairs(conditions):
-            if not {own, other} <= set(rows["condition"]):
-                continue
-            # Of the seeds that have both; a value may be undefined, a provenance never.
-            both = table[table["provenance"][[own, other]].notna().all(axis=1)]
+            sides = (rows[rows["condition"] == condition].set_index("seed") for condition in (own, other))
+            both = pd.merge(*sides, left_index=True, right_index=True)
             if both.empty:
                 continue
-            found = (both["value", own] - both["value", other]).astype(float)
+            found = (both["value_x"] - both["value_y"]).astype(float)
             low, high = paired_t_interval(found.tolist())
             records.append(
                 {
@@ -109,7 +102,7 @@ def difference_records(values: pd.DataFrame, conditions: Sequence[str]) -> pd.Da
                     "values": values_by_seed(found.to_dict()),
                     "ci_low": low,
                     "ci_high": high,
-                    "provenance": join_sources([*both["provenance", own], *both["provenance", other]]),
+                    "provenance": join_sources([*both["provenance_x"], *both["provenance_y"]]),
                 }
             )
     return pd.DataFrame(records)
@@ -155,7 +148,7 @@ def seed_tables(seeds: Mapping[int, Evaluations], params: Params, varied: Sequen
             difference_records(values, params.conditions),
             {
                 **labels,
-                "Conditions": pair,
+                "Conditions": lambda row: f"{row.condition} − {row.against}",
                 "Seeds": lambda row: str(row.seeds),
                 "Difference": lambda row: value_text(row._asdict(), "+"),
                 "95% interval": lambda row: interval_text(row.ci_low, row.ci_high),

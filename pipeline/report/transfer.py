@@ -1,12 +1,11 @@
 """Paired tests of what carries over to language: open-ended answers, NoveltyBench and multiple choice.
 
-Differences are own - other. Open-ended requests and NoveltyBench's prompts are answered under every condition, so
-their values are paired by prompt. There is one multiple-choice request: two conditions are two samples of generations.
+Open-ended requests and NoveltyBench's prompts are answered under every condition, so their values are paired by
+prompt. There is one multiple-choice request: two conditions are two samples of generations.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,59 +32,37 @@ from pipeline.core.statistics.paired_tests import PERMUTATIONS, sign_flip_test
 from pipeline.report.evaluations import Evaluations, ReportContext, rows_of
 from pipeline.report.table import Table, interval_text, number_text, probability_text, records_table
 
-TESTS_TABLE = "transfer_tests"
 OPEN_METRICS = ("top_p_support_size", "unique_fraction")
-COUNTS = ("num_samples", "num_parsed", *(f"count_{letter.lower()}" for letter in LETTERS))
-Question = tuple[str, str, str]
-"""Axis, split and metric."""
-
-
-def with_verdicts(tests: pd.DataFrame, significance: float) -> pd.DataFrame:
-    """Tests with p adjusted over the splits of a question (Holm), and verdicts at a level."""
-    if tests.empty:
-        return tests
-    tests = tests.assign(p_adjusted=adjusted_by_question(tests))
-    verdicts = []
-    for row in tests.itertuples():
-        interval, higher = (row.ci_low, row.ci_high), METRICS[row.metric].direction == "higher"
-        verdicts.append(comparison_verdict(interval, row.p_adjusted, significance, 0.0, row.floor_difference, higher))
-    return tests.assign(verdict=verdicts)
-
-
-def pair(row: Any) -> str:
-    """The two conditions, as a difference."""
-    return f"{row.condition} − {row.against}"
+LETTER_COUNTS = [f"count_{letter.lower()}" for letter in LETTERS]
+UNDEFINED = (math.nan, math.nan)
+STREAM = "transfer tests"
 
 
 def _result(
     n: int,
-    values: tuple[float, float] = (math.nan, math.nan),
-    interval: tuple[float, float] = (math.nan, math.nan),
+    values: tuple[float, float] = UNDEFINED,
+    interval: tuple[float, float] = UNDEFINED,
     p: float = math.nan,
     floors: float = math.nan,
 ) -> dict[str, float]:
     """Two figures, their difference with its interval, two-sided p, and the difference of uniform samplers."""
     own, other = values
-    ends = dict(zip(("ci_low", "ci_high"), interval, strict=True))
-    difference = {"value": own, "value_against": other, "difference": own - other}
-    return {"n": n, **difference, **ends, "floor_difference": floors, "p": p}
+    result = {"n": n, "value": own, "value_against": other, "difference": own - other}
+    return result | {"ci_low": interval[0], "ci_high": interval[1], "floor_difference": floors, "p": p}
 
 
 def compare_prompts(own: np.ndarray, other: np.ndarray, names: tuple, replicates: int) -> dict[str, float]:
-    """Compare means over the same prompts, float64[P] with NaN where undefined.
-
-    The interval is a bootstrap over prompts, the test flips signs of the prompts' differences; ``names`` are the seed
-    and what completes the names of the streams.
+    """Compare means over the same prompts, float64[P] with NaN where undefined: a bootstrap over prompts, and a test
+    that flips signs of the prompts' differences. ``names`` are the seed and what completes the names of the streams.
     """
     seed, *names = names
     pairs = own - other
     defined = np.isfinite(pairs)
     if not defined.any():
         return _result(0)
-    rng = random_stream(seed, "transfer tests", "bootstrap", *names)
-    draws = paired_mean_draws(own, other, replicates=replicates, rng=rng)
-    interval = percentile_interval(draws) if len(own) > 1 else (math.nan, math.nan)
-    p = sign_flip_test(pairs[defined], PERMUTATIONS, random_stream(seed, "transfer tests", "signs", *names))
+    draws = paired_mean_draws(own, other, replicates=replicates, rng=random_stream(seed, STREAM, "bootstrap", *names))
+    interval = percentile_interval(draws) if len(own) > 1 else UNDEFINED
+    p = sign_flip_test(pairs[defined], PERMUTATIONS, random_stream(seed, STREAM, "signs", *names))
     return _result(int(defined.sum()), (float(np.nanmean(own)), float(np.nanmean(other))), interval, p)
 
 
@@ -110,53 +87,42 @@ def compare_total_variation(own: np.ndarray, other: np.ndarray, names: tuple, re
     if min(sizes) < 2:
         return _result(min(sizes), values)
     seed, *rest = names
-    rng = random_stream(seed, "transfer tests", "deals", *rest)
+    rng = random_stream(seed, STREAM, "deals", *rest)
     dealt = rng.multivariate_hypergeometric(own + other, sizes[0], size=PERMUTATIONS)
     deals = total_variations(dealt) - total_variations(own + other - dealt)
     observed = abs(values[0] - values[1] - deals.mean()) - 1e-12
     p = (1 + int((np.abs(deals - deals.mean()) >= observed).sum())) / (PERMUTATIONS + 1)
-    rng = random_stream(seed, "transfer tests", "bootstrap", *rest)
+    rng = random_stream(seed, STREAM, "bootstrap", *rest)
     draws = total_variation_draws(own, replicates, rng) - total_variation_draws(other, replicates, rng)
-    interval = percentile_interval(draws)
-    return _result(min(sizes), values, interval, p, total_variation_floor(sizes[0]) - total_variation_floor(sizes[1]))
+    floors = total_variation_floor(sizes[0]) - total_variation_floor(sizes[1])
+    return _result(min(sizes), values, percentile_interval(draws), p, floors)
 
 
 def values_by_prompt(
     evaluations: Evaluations, models: Sequence[str], conditions: Sequence[str]
-) -> dict[Question, pd.DataFrame]:
-    """Values of the metrics that are means over prompts: a row per prompt, a column per (model, condition).
-
-    NoveltyBench's values go by the name that the evaluation reported them under, so those of stand-ins are apart.
+) -> dict[tuple[str, str, str], pd.DataFrame]:
+    """Values of the metrics that are means over prompts, by axis, split and metric: a row per prompt, a column per
+    (model, condition). NoveltyBench's values go by the name that the evaluation reported them under, so those of
+    stand-ins are apart.
     """
-    found = {}
+
+    def by_prompt(table: pd.DataFrame, column: str) -> pd.DataFrame:
+        return table.pivot(index="prompt_id", columns=["model", "condition"], values=column).astype(float)
+
     answers = evaluations.stacked("open", "per_prompt", ("prompt_id",), models, conditions, optional=OPEN_METRICS)
-    for metric in OPEN_METRICS:
-        found["open", "open", metric] = _by_prompt(answers, metric)
+    found = {("open", "open", metric): by_prompt(answers, metric) for metric in OPEN_METRICS}
     columns = ("prompt_id", "split", "distinct", "utility")
     rated = evaluations.stacked("novelty", "per_prompt", columns, models, conditions)
     reported = rows_of(evaluations.metrics, axis="novelty")
     names = set(zip(reported["model"], reported["condition"], reported["metric"], strict=True))
     keys = list(zip(rated["model"], rated["condition"], strict=True))
     for column, suffixes in (("distinct", ("", "_lexical")), ("utility", ("", "_stand_in"))):
-        for suffix in suffixes:
-            metric = column + suffix
+        for metric in (column + suffix for suffix in suffixes):
             own = rated[np.array([(*key, metric) in names for key in keys], dtype=bool)]
             for split in [*dict.fromkeys(rated["split"]), ALL_PARTS]:
                 members = own if split == ALL_PARTS else own[own["split"] == split]
-                found["novelty", split, metric] = _by_prompt(members, column)
+                found["novelty", split, metric] = by_prompt(members, column)
     return {question: table for question, table in found.items() if table.size and table.notna().any().any()}
-
-
-def _by_prompt(table: pd.DataFrame, column: str) -> pd.DataFrame:
-    return table.pivot(index="prompt_id", columns=["model", "condition"], values=column).astype(float)
-
-
-def letter_counts(
-    evaluations: Evaluations, models: Sequence[str], conditions: Sequence[str]
-) -> dict[tuple[str, str], pd.Series]:
-    """COUNTS, as the strict parser reads, by (model, condition); sums over requests."""
-    table = evaluations.stacked("mcq", "per_prompt", COUNTS, models, conditions)
-    return {key: own[list(COUNTS)].sum() for key, own in table.groupby(["model", "condition"], sort=False)}
 
 
 def transfer_comparisons(params: Params, evaluations: Evaluations) -> pd.DataFrame:
@@ -167,38 +133,48 @@ def transfer_comparisons(params: Params, evaluations: Evaluations) -> pd.DataFra
         floor_difference, p, p_adjusted, verdict and provenance; empty where there is no pair.
     """
     models, conditions = list(params.models), params.conditions
-    seed, replicates, rows = params.seed, params.evaluate.bootstrap_replicates, []
-
-    def add(question: Question, model: str, own: str, other: str, result: dict[str, float]) -> None:
-        labels = (*question, model, own, other)
-        names = ("axis", "split", "metric", "model", "condition", "against")
-        rows.append(dict(zip(names, labels, strict=True)) | result)
-
+    replicates, labels = (
+        params.evaluate.bootstrap_replicates,
+        ["axis", "split", "metric", "model", "condition", "against"],
+    )
+    pairs = [(model, own, other) for model in models for own, other in method_pairs(conditions)]
+    results: dict[tuple, dict[str, float]] = {}
     for question, table in values_by_prompt(evaluations, models, conditions).items():
-        for model, own, other in _existing(params, set(table.columns)):
-            sides = (table[model, condition].to_numpy() for condition in (own, other))
-            names = (seed, *question, model, own, other)
-            add(question, model, own, other, compare_prompts(*sides, names, replicates))
-    counts = letter_counts(evaluations, models, conditions)
-    rate, balance = (("mcq", "mcq", f"mcq_{name}") for name in ("parse_rate", "total_variation"))
-    for model, own, other in _existing(params, set(counts)):
-        first, second = counts[model, own], counts[model, other]
-        parsed, asked = ((int(first[name]), int(second[name])) for name in ("num_parsed", "num_samples"))
-        add(rate, model, own, other, compare_rates(parsed, asked))
-        letters = [side[list(COUNTS[2:])].to_numpy(dtype=np.int64) for side in (first, second)]
-        names = (seed, *balance, model, own, other)
-        add(balance, model, own, other, compare_total_variation(*letters, names, replicates))
-    compared = with_verdicts(pd.DataFrame(rows), params.tests.significance)
-    if compared.empty:
-        return compared
-    by_axis = [evaluations.with_provenance(axis, members) for axis, members in compared.groupby("axis", sort=False)]
+        for model, own, other in pairs:
+            if {(model, own), (model, other)} <= set(table.columns):
+                sides = (table[model, condition].to_numpy() for condition in (own, other))
+                names = (*question, model, own, other)
+                results[names] = compare_prompts(*sides, (params.seed, *names), replicates)
+    columns = ["num_samples", "num_parsed", *LETTER_COUNTS]
+    # Sums over requests, as the strict parser reads.
+    counts = evaluations.stacked("mcq", "per_prompt", columns, models, conditions).groupby(["model", "condition"]).sum()
+    for model, own, other in pairs:
+        if {(model, own), (model, other)} <= set(counts.index):
+            sides = [counts.loc[(model, condition)] for condition in (own, other)]
+            parsed, asked = (tuple(int(side[name]) for side in sides) for name in ("num_parsed", "num_samples"))
+            names = ("mcq", "mcq", "mcq_parse_rate", model, own, other)
+            results[names] = compare_rates(parsed, asked)
+            letters = [side[LETTER_COUNTS].to_numpy(dtype=np.int64) for side in sides]
+            names = ("mcq", "mcq", "mcq_total_variation", model, own, other)
+            results[names] = compare_total_variation(*letters, (params.seed, *names), replicates)
+    if not results:
+        return pd.DataFrame()
+    labels = ("axis", "split", "metric", "model", "condition", "against")
+    tests = pd.DataFrame([dict(zip(labels, names, strict=True)) | result for names, result in results.items()])
+    tests = tests.assign(p_adjusted=adjusted_by_question(tests))
+    tests["verdict"] = [
+        comparison_verdict(
+            (row.ci_low, row.ci_high),
+            row.p_adjusted,
+            params.tests.significance,
+            0.0,
+            row.floor_difference,
+            METRICS[row.metric].direction == "higher",
+        )
+        for row in tests.itertuples()
+    ]
+    by_axis = [evaluations.with_provenance(axis, members) for axis, members in tests.groupby("axis", sort=False)]
     return pd.concat(by_axis, ignore_index=True)
-
-
-def _existing(params: Params, existing: set[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    """Model and pair of conditions, of which both were evaluated."""
-    pairs = method_pairs(params.conditions)
-    return [(m, own, other) for m in params.models for own, other in pairs if {(m, own), (m, other)} <= existing]
 
 
 def transfer_tests_table(context: ReportContext, tests: pd.DataFrame) -> Table | None:
@@ -207,7 +183,7 @@ def transfer_tests_table(context: ReportContext, tests: pd.DataFrame) -> Table |
         "Metric": lambda row: METRICS[row.metric].title,
         "Split": lambda row: row.split,
         "Model": lambda row: context.names[row.model],
-        "Conditions": pair,
+        "Conditions": lambda row: f"{row.condition} − {row.against}",
         "n": lambda row: f"{row.n:,}",
         "Difference": lambda row: number_text(row.difference, METRICS[row.metric].decimals, "+"),
         "95% interval": lambda row: interval_text(row.ci_low, row.ci_high, METRICS[row.metric].decimals),
@@ -217,7 +193,7 @@ def transfer_tests_table(context: ReportContext, tests: pd.DataFrame) -> Table |
         "Verdict": lambda row: row.verdict,
     }
     return records_table(
-        TESTS_TABLE,
+        "transfer_tests",
         "Paired tests between conditions, beyond numbers",
         tests,
         columns,

@@ -1,1 +1,0 @@
-"""Tables 24 to 26 and Figure 14, from the runs of sweeps."""

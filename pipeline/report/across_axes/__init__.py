@@ -1,1 +1,0 @@
-"""Tables and figures that compare over several axes, models or training seeds."""
