@@ -36,7 +36,6 @@ from pipeline.report.transfer import transfer_comparisons, transfer_tests_table
 DEMO = "demo"
 """Experiment whose results are not the paper's."""
 DEMO_NOTE = "Demo: a small embedded model and stand-ins for data and evaluators; no result of the paper's experiment. "
-DEMO_MARK = "demo: small embedded model, not the paper's experiment"
 SYNTHETIC_NOTE = "Nobody was asked these questions: the counts of people's answers are synthetic. "
 REPORTS: dict[str, AxisReport] = {axis: module.REPORT for axis, module in axis_modules("report").items()}
 """What each axis shows."""
@@ -108,20 +107,18 @@ def _shown(table: Table, evaluations: Evaluations, axis: str, note: str) -> Tabl
 
 
 def _draw(
-    context: ReportContext, ablations: Ablations, demo: set[str], notes: Mapping[str, str], directory: Path
+    context: ReportContext, ablations: Ablations, notes: Mapping[str, str], directory: Path
 ) -> dict[str, list[FigureBlock]]:
-    """Draw the figures that there is something to show in, those of the demo with a mark."""
+    """Draw the figures that there is something to show in; captions say what the notes of their section say."""
     drawings = {axis: report.drawings(context) for axis, report in REPORTS.items() if report.drawings}
     drawings["ablation"] = ablations.drawings
-    for section in demo & drawings.keys():
-        marked = {name: dataclasses.replace(drawing, mark=DEMO_MARK) for name, drawing in drawings[section].items()}
-        drawings[section] = marked
-    blocks = {}
-    for section, names in draw_all(drawings, directory).items():
-        note = SYNTHETIC_NOTE if SYNTHETIC_NOTE in notes[section] else ""
-        captions = {name: note + drawings[section][name].caption for name in names}
-        blocks[section] = [FigureBlock(name, captions[name], directory / f"{name}.png") for name in names]
-    return blocks
+    return {
+        section: [
+            FigureBlock(name, notes[section] + drawings[section][name].caption, directory / f"{name}.png")
+            for name in names
+        ]
+        for section, names in draw_all(drawings, directory).items()
+    }
 
 
 def write_report(
@@ -160,7 +157,7 @@ def write_report(
         write_tracked_files(params, evaluations, adapters, directory)
         tables, answers = tables_and_answers(context)
         tables |= {"seeds": seed_tables(seeds, params, varied), "ablation": ablations.tables}
-        figures = _draw(context, ablations, demo, notes, directory / "figures")
+        figures = _draw(context, ablations, notes, directory / "figures")
         sections = []
         for name, (title, explanation) in SECTIONS.items():
             shown = [_shown(table, evaluations, name, notes[name]) for table in tables[name]]
@@ -172,37 +169,20 @@ def write_report(
             write_table_texts(table, directory / "tables")
         document = latex_document(table.name for table in shown)
         (directory / "tables" / "all_tables.tex").write_text(document, encoding="utf-8")
-        page = report_page(context, sections, answers, provenance, list(seeds), varied[0])
+        missing = missing_evaluations(context, ablations.missing)
+        page = report_page(context, sections, answers, missing, provenance, list(seeds), varied[0])
         (directory / "index.html").write_text(page, encoding="utf-8")
-    _announce(context, shown, ablations.missing)
-    print(f"report: {output / 'index.html'}")
+    print("\n".join([*map(to_markdown, shown), *missing, f"report: {output / 'index.html'}"]))
     # The metrics alone: provenance files hold times, by which the same report would be another run.
     return Report(evaluations, shown, [Path(path).with_name("metrics.json") for path in provenance])
 
 
-def _announce(context: ReportContext, tables: Sequence[Table], missing_sweeps: Sequence[str]) -> None:
-    """Print the tables, and what is missing."""
+def missing_evaluations(context: ReportContext, sweeps: Sequence[str]) -> list[str]:
+    """What failed, is missing or switched off, in a sentence each; ``sweeps`` are the ablations without a run."""
     params, evaluations = context.params, context.evaluations
-    for table in tables:
-        print(to_markdown(table))
-    for key, reason in evaluations.failed.items():
-        print(f"FAILED: {key.axis} of {key.model} {key.condition}: {reason}")
-    if missing := missing_evaluations(context):
-        print(f"missing evaluations: {'; '.join(missing)}")
-    nothing = [axis for axis in params.possible_axes if axis not in evaluations.axes]
-    if off := [axis for axis in nothing if axis not in params.axes]:
-        print(f"switched off (axes): {', '.join(off)}")
-    if empty := [axis for axis in nothing if axis in params.axes]:
-        print(f"axes without any evaluation: {', '.join(empty)}")
-    if missing_sweeps:
-        print(f"ablations not run: {'; '.join(missing_sweeps)}; `make ablations` runs them at the demo's scale")
-
-
-def missing_evaluations(context: ReportContext) -> list[str]:
-    """Evaluations of axes that have any which do not exist and did not fail, as "model condition (axis, axis)"."""
-    known = context.evaluations.existing | context.evaluations.failed.keys()
-    enabled, absent = enabled_baselines(context.params.generate), {}
-    for axis in (axis for axis in REPORTS if axis in context.evaluations.axes):
+    known = evaluations.existing | evaluations.failed.keys()
+    enabled, absent = enabled_baselines(params.generate), {}
+    for axis in (axis for axis in REPORTS if axis in evaluations.axes):
         # An axis of divergence from base has no evaluation of base.
         with_base = any(key.axis == axis and key.condition == BASE for key in known)
         conditions = context.conditions if with_base else context.methods
@@ -210,4 +190,12 @@ def missing_evaluations(context: ReportContext) -> list[str]:
             for condition in (*conditions, *(name for name in AXES[axis].baselines if name in enabled)):
                 if EvaluationKey(axis, model, condition) not in known:
                     absent.setdefault(f"{model} {condition}", []).append(axis)
-    return [f"{name} ({', '.join(sorted(axes))})" for name, axes in sorted(absent.items())]
+    nothing = [axis for axis in params.possible_axes if axis not in evaluations.axes]
+    listed = {
+        "missing evaluations": [f"{name} ({', '.join(sorted(axes))})" for name, axes in sorted(absent.items())],
+        "switched off (axes)": [axis for axis in nothing if axis not in params.axes],
+        "axes without any evaluation": [axis for axis in nothing if axis in params.axes],
+        "ablations not run (`make ablations` runs them at the demo's scale)": sweeps,
+    }
+    failed = [f"FAILED: {key.axis} of {key.model} {key.condition}: {why}" for key, why in evaluations.failed.items()]
+    return [*failed, *(f"{what}: {', '.join(names)}" for what, names in listed.items() if names)]

@@ -59,7 +59,7 @@ def page(tmp_path_factory, two_models, prompts) -> Path:
     context = ReportContext(load_params(two_models), evaluations, members)
     sections = [Section(name, name, "What is shown.") for name in ("retention", "paloma")]
     path = root / "index.html"
-    path.write_text(report_page(context, sections, [], evaluations.provenance), encoding="utf-8")
+    path.write_text(report_page(context, sections, [], [], evaluations.provenance), encoding="utf-8")
     return path
 
 

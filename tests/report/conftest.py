@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import json
 import math
 from collections.abc import Iterator
@@ -107,14 +106,6 @@ def write_fabricated(root: Path, rows, failures=None, results=None, **tables) ->
         write_table(directory / f"{name}.parquet", table)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def drawn_here():
-    """Reports draw in this process: starting others, which tests of drawing do, takes longer than these few figures."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.report.write.draw_all", functools.partial(draw_all, processes=1))
-        yield
-
-
 @contextlib.contextmanager
 def figures_drawn(*names: str) -> Iterator[None]:
     """Reports draw these figures alone, where the others show nothing: drawing takes most of a report's time."""
@@ -124,7 +115,7 @@ def figures_drawn(*names: str) -> Iterator[None]:
             section: {name: drawing for name, drawing in members.items() if name in names}
             for section, members in drawings.items()
         }
-        return draw_all(few, directory, processes=1)
+        return draw_all(few, directory)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pipeline.report.write.draw_all", draw_few)

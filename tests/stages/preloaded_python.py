@@ -69,7 +69,7 @@ def draw_one(draw_all: Callable, drawings: dict[str, dict], directory: Path) -> 
     """``draw_all`` of a report's first figure alone, which takes most of the time off a report."""
     first = next(iter(drawings))
     one = {name: dict([*members.items()][:1]) if name == first else {} for name, members in drawings.items()}
-    return draw_all(one, directory, processes=1)
+    return draw_all(one, directory)
 
 
 LAZY = ("AutoTokenizer", "AutoModelForCausalLM", "Qwen3ForCausalLM")

@@ -1,12 +1,7 @@
-"""What all figures share: colours, style, fonts for any script, and drawing in several processes."""
+"""What all figures share: colours, style, fonts for any script, and drawing to files."""
 
 import itertools
-import multiprocessing
-import os
-import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -52,27 +47,22 @@ STYLE = {
     "svg.hashsalt": "calibration",
 }
 _FALLBACKS = ("Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Noto Emoji", "Unifont")
-MARK_SIZE = 5.5
-"""Points; of the line that says that a figure is the demo's."""
 
 
-def by_condition(known: Mapping[str, str], further: Sequence[str], conditions: Sequence[str]) -> dict[str, str]:
-    """A colour or marker of each condition, the same in every figure of a report.
-
-    ``known`` ones never change; all other conditions take ``further`` in their order, again and again.
-    """
+def _by_condition(known: Mapping[str, str], further: Sequence[str], conditions: Sequence[str]) -> dict[str, str]:
+    """A colour or marker of each condition: other conditions than ``known`` ones take ``further`` in their order."""
     others = (name for name in conditions if name not in known)
     return {**known, **dict(zip(others, itertools.cycle(further), strict=False))}
 
 
 def condition_colors(conditions: Sequence[str]) -> dict[str, str]:
     """Colour by condition, baselines included."""
-    return by_condition(COLORS, FURTHER_COLORS, conditions)
+    return _by_condition(COLORS, FURTHER_COLORS, conditions)
 
 
 def condition_markers(conditions: Sequence[str]) -> dict[str, str]:
     """Matplotlib's marker by condition, without baselines."""
-    return by_condition(CONDITION_MARKERS, FURTHER_MARKERS, conditions)
+    return _by_condition(CONDITION_MARKERS, FURTHER_MARKERS, conditions)
 
 
 def side_by_side(number: int, distance: float, most: int = 3) -> list[float]:
@@ -98,19 +88,15 @@ def panel_grid(
     return figure, panels[:number]
 
 
-def shared_legend(figure: Figure, panels: Iterable[Axes], most_columns: int | None = None) -> None:
-    """One legend below all panels, with the entries of any of them, in as many columns as fit."""
+def shared_legend(figure: Figure, panels: Iterable[Axes], most_columns: int = 5) -> None:
+    """One legend below all panels, with the entries of any of them."""
     entries = {}
     for panel in panels:
         handles, labels = panel.get_legend_handles_labels()
         entries.update(zip(labels, handles, strict=True))
-    for number in range(min(most_columns or len(entries), len(entries)), 0, -1):
-        legend = figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=number)
-        # Its frame is not drawn, so that the padding inside of it may be cut.
-        padding = 2 * legend.borderpad * legend.get_texts()[0].get_fontsize() * figure.dpi / 72
-        if number == 1 or legend.get_window_extent().width - padding <= figure.bbox.width:
-            break
-        legend.remove()
+    if entries:
+        columns = min(most_columns, len(entries))
+        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns)
 
 
 @cache
@@ -142,15 +128,11 @@ def law_title(prompt: Prompt) -> str:
 
 @dataclass(frozen=True)
 class Drawing:
-    """How a figure is drawn: a function of a module, whose result None leaves the figure out, and its arguments.
-
-    ``mark`` is a line at the upper right of the figure, empty for none.
-    """
+    """How a figure is drawn: a function, whose result None leaves the figure out, and its arguments."""
 
     function: Callable[..., Figure | None]
     arguments: tuple[Any, ...]
     caption: str
-    mark: str = ""
 
 
 def draw(name: str, drawing: Drawing, directory: Path) -> bool:
@@ -158,16 +140,8 @@ def draw(name: str, drawing: Drawing, directory: Path) -> bool:
     figure = drawing.function(*drawing.arguments)
     if figure is None:
         return False
-    engine = figure.get_layout_engine()
-    if drawing.mark:
-        # Above everything else, which is moved down for it.
-        share = 1.6 * MARK_SIZE / 72 / figure.get_figheight()
-        if engine is not None:
-            engine.set(rect=(0, 0, 1, 1 - share))
-        look = {"fontsize": MARK_SIZE, "ha": "right", "va": "top", "color": "#666666", "in_layout": False}
-        figure.text(0.995, 1 - share / 4, drawing.mark, **look)
     figure.set_dpi(200)
-    if engine is not None:
+    if (engine := figure.get_layout_engine()) is not None:
         # Here, once: with an engine, each file would be drawn twice, first for the layout.
         engine.execute(figure)
         figure.set_layout_engine(None)
@@ -177,40 +151,9 @@ def draw(name: str, drawing: Drawing, directory: Path) -> bool:
     return True
 
 
-def _end_with_parent() -> None:
-    """Let this process end when the one that started it was killed; it would wait for work forever."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def draw_all(
-    drawings: Mapping[str, Mapping[str, Drawing]], directory: Path, processes: int | None = None
-) -> dict[str, list[str]]:
-    """Draw all figures, by section and file name, into a directory: as many at a time as there are cores, or
-    ``processes``.
-
-    Returns:
-        Names of the figures that there was something to draw for, by section in the given order.
-    """
-    tasks = [(name, drawing, directory) for members in drawings.values() for name, drawing in members.items()]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    number = min(cores if processes is None else processes, max(1, len(tasks)))
-    if number == 1:
-        drawn = [draw(*task) for task in tasks]
-    else:
-        # Not forked from here: Arrow's and BLAS's threads do not survive a fork. Forked from a process that has loaded,
-        # once for all, what drawing takes, which takes longer than most figures.
-        context = multiprocessing.get_context("forkserver")
-        started = sys.modules["__main__"].__spec__
-        modules = {drawing.function.__module__ for _, drawing, _ in tasks} | ({started.name} if started else set())
-        context.set_forkserver_preload(sorted(modules))
-        with ProcessPoolExecutor(number, mp_context=context, initializer=_end_with_parent) as pool:
-            drawn = list(pool.map(draw, *zip(*tasks, strict=True)))
-    exists = iter(drawn)
-    return {section: [name for name in members if next(exists)] for section, members in drawings.items()}
+def draw_all(drawings: Mapping[str, Mapping[str, Drawing]], directory: Path) -> dict[str, list[str]]:
+    """Draw all figures, by section and file name, into a directory; the names of those with something to draw."""
+    return {
+        section: [name for name, drawing in members.items() if draw(name, drawing, directory)]
+        for section, members in drawings.items()
+    }

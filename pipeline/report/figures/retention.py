@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
 from pipeline.report.evaluations import rows_of
 from pipeline.report.figures.drawing import (
@@ -65,19 +65,15 @@ def split_points(
             panel.set_axisbelow(True)
         for panel in panels[::PANEL_COLUMNS]:
             panel.set_ylabel(label)
-        shared_legend(figure, panels, most_columns=None if len(panels) > 1 else 3)
+        shared_legend(figure, panels, most_columns=5 if len(panels) > 1 else 3)
     return figure
 
 
 def _logarithmic(panel: Axes) -> None:
     panel.set_yscale("log")
     low, high = panel.get_ylim()
-    # Powers of ten alone would leave a narrow range without a number.
-    steps = (1, 3) if high / low > 100 else (1, 1.5, 2, 3, 5, 7)
-    ticks = [step * 10.0**power for power in range(-1, 9) for step in steps]
-    if high / low < 3:
-        ticks = list(MaxNLocator(5).tick_values(low, high))
-    panel.set_yticks([tick for tick in ticks if low <= tick <= high])
+    # Decades alone would leave a narrow range without a number.
+    panel.yaxis.set_major_locator(MaxNLocator(5) if high / low < 5 else LogLocator(subs=(1, 2, 5)))
     panel.yaxis.set_major_formatter(ScalarFormatter())
     panel.yaxis.set_minor_formatter(NullFormatter())
     panel.tick_params(axis="y", which="minor", length=0)

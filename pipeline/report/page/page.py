@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader
 from plotly.offline import get_plotlyjs
 
-from pipeline.axes import AXES
 from pipeline.axes.registry import METRICS, SPLIT_TITLES
-from pipeline.config.evaluation import BASELINES, enabled_baselines
 from pipeline.config.methods import TARGETS
 from pipeline.config.seeds import SEED_TITLES
-from pipeline.report.evaluations import EvaluationKey, ReportContext
+from pipeline.report.evaluations import ReportContext
 from pipeline.report.figures.drawing import condition_colors
 from pipeline.report.page.answers import Answer
 from pipeline.report.page.explorer import explorer_payload
@@ -51,29 +49,6 @@ class Section:
     figures: Sequence[FigureBlock] = ()
 
 
-def coverage_rows(context: ReportContext) -> list[tuple[str, str, list[str]]]:
-    """Display name, condition, and for each possible axis what became of it ("" where there is nothing to run)."""
-    params, evaluations = context.params, context.evaluations
-    enabled, rows = enabled_baselines(params.generate), []
-    for model, name in context.names.items():
-        for condition in (*context.conditions, *BASELINES):
-            cells = []
-            for axis in params.possible_axes:
-                key = EvaluationKey(axis, model, condition)
-                wanted = condition not in BASELINES or (condition in enabled and condition in AXES[axis].baselines)
-                if key in evaluations.existing:
-                    cells.append("run")
-                elif key in evaluations.failed:
-                    cells.append(f"{FAILED}: {evaluations.failed[key]}")
-                elif wanted:
-                    cells.append(MISSING if axis in params.axes else "off")
-                else:
-                    cells.append("")
-            if any(cells):
-                rows.append((name, condition, cells))
-    return rows
-
-
 def embedded_json(value: object) -> str:
     """JSON that can stand in a script element: no "<", and no NaN (ValueError)."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -97,11 +72,12 @@ def report_page(
     context: ReportContext,
     sections: Sequence[Section],
     answers: Sequence[Answer],
+    missing: Sequence[str],
     provenance: Mapping[str, Mapping],
     seeds: Sequence[int] = (),
     seed_key: str = "seed",
 ) -> str:
-    """The page as HTML, with the provenance files behind it by path.
+    """The page as HTML, with what is missing, in sentences, and the provenance files behind it by path.
 
     ``seeds`` are all seeds, of which the page shows that of the parameters' ``seed_key``.
 
@@ -122,8 +98,7 @@ def report_page(
         answers=answers,
         explorer=explorer,
         sections=sections,
-        axes=params.possible_axes,
-        coverage=coverage_rows(context),
+        missing=missing,
         invalid=context.evaluations.invalid.to_dict("records"),
         definitions=[metric for name, metric in METRICS.items() if name in shown],
         provenance=provenance,

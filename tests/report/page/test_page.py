@@ -1,6 +1,5 @@
 """The page: its answers, the data of its interactive view, and that it is safe and self-contained."""
 
-import dataclasses
 import json
 import math
 import re
@@ -12,7 +11,7 @@ import pytest
 from pipeline.config.params import load_params
 from pipeline.core.laws.family import Law
 from pipeline.core.prompts.structured import build_split
-from pipeline.report.evaluations import EvaluationKey, ReportContext, read_evaluations
+from pipeline.report.evaluations import ReportContext, read_evaluations
 from pipeline.report.page.answers import effects, page_answers
 from pipeline.report.page.explorer import (
     PROMPTS_PER_FAMILY,
@@ -22,7 +21,7 @@ from pipeline.report.page.explorer import (
     law_cells,
     shown_prompts,
 )
-from pipeline.report.page.page import Section, column_classes, coverage_rows, embedded_json, report_page
+from pipeline.report.page.page import Section, column_classes, embedded_json, report_page
 from pipeline.report.table import Cell, Table
 from tests.report.conftest import CONDITIONS, W1, context_of, metric_row, structured, write_fabricated
 
@@ -108,7 +107,7 @@ def page(tmp_path_factory, params, prompts):
     context = ReportContext(params, read_evaluations(root), prompts[0])
     table = Table("list", "A & b", ["Name", "n"], [["<a_b>", Cell("[1]", "(2)", "from \"x'")]], 1, pd.DataFrame())
     sections = [Section("structured", "Structured", "Numbers.", [table])]
-    return report_page(context, sections, [], context.evaluations.provenance)
+    return report_page(context, sections, [], [], context.evaluations.provenance)
 
 
 def test_tables_are_escaped(page):
@@ -125,27 +124,6 @@ def test_one_file_that_asks_for_nothing_and_whose_anchors_exist(page):
     assert all(f'id="{link[1:]}"' in text for link in links if link.startswith("#"))
     data = json.loads(re.search(r'id="explorer-data">(.*?)</script>', page, re.DOTALL)[1])
     assert set(data["results"]["alpha"]) == {"base"}
-
-
-def test_coverage_tells_what_was_run_from_what_failed_is_off_or_was_not(params):
-    """What was evaluated before an axis was switched off counts as run; baselines have axes of their own."""
-    params = dataclasses.replace(params, axes=["structured", "novelty"])
-    row = ("valid_rate", 0.5)
-    rows = [metric_row("mcq", "alpha", "base", "mcq", *row), metric_row("structured", "alpha", "batch", "ood", *row)]
-    context = context_of(params, rows)
-    failed = {EvaluationKey("novelty", "alpha", "soft"): "out of memory"}
-    context = dataclasses.replace(context, evaluations=dataclasses.replace(context.evaluations, failed=failed))
-    found = {
-        condition: dict(zip(params.possible_axes, cells, strict=True))
-        for model, condition, cells in coverage_rows(context)
-        if model == "Alpha_1B"
-    }
-    off, nothing = (dict.fromkeys(params.possible_axes, text) for text in ("off", ""))
-    assert found["base"] == off | {"structured": "not run", "mcq": "run", "novelty": "not run"}
-    assert found["soft"] == off | {"structured": "not run", "novelty": "failed: out of memory"}
-    assert found["ssot"] == nothing | {"structured": "not run", "open": "off"}
-    # Batch is not enabled, but was run.
-    assert found["batch"] == nothing | {"structured": "run"} and "constrained" not in found
 
 
 def test_long_labels_and_texts_are_broken_into_lines():
