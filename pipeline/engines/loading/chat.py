@@ -1,6 +1,6 @@
 """From a request to token ids, and which token ends the answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from itertools import takewhile
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
+from pipeline.config.models import ModelConfig
 from pipeline.errors import ModelError, first_line
 
 
@@ -121,6 +122,26 @@ def encode_messages(
                 f"expected {expected} at the start"
             )
     return ids
+
+
+def message_encoder(
+    tokenizer: PreTrainedTokenizerBase, config: ModelConfig
+) -> Callable[[Sequence[Mapping[str, str]], bool], list[int]]:
+    """How a checkpoint is asked: from messages, and whether the model is to reason before it answers, to token ids."""
+    options = config.chat
+
+    def encode(messages: Sequence[Mapping[str, str]], reasons: bool) -> list[int]:
+        arguments = options.reasoning.template_arguments if reasons else options.template_arguments
+        prefix = "" if reasons else options.answer_prefix
+        return encode_messages(tokenizer, messages, arguments, prefix, options.add_special_tokens)
+
+    return encode
+
+
+def request_encoder(tokenizer: PreTrainedTokenizerBase, config: ModelConfig) -> Callable[[str], list[int]]:
+    """From one user message, answered without reasoning, to token ids."""
+    encode = message_encoder(tokenizer, config)
+    return lambda text: encode([{"role": "user", "content": text}], False)
 
 
 def encode_answers(tokenizer: PreTrainedTokenizerBase, answers: Sequence[str]) -> list[list[int]]:

@@ -1,5 +1,6 @@
 """Loading checkpoints and tokenizers, and fresh adapters; local directories and hub models alike."""
 
+import copy
 import json
 import re
 from collections.abc import Sequence
@@ -9,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from transformers.utils.logging import disable_progress_bar
 
 from pipeline.artifacts.storage import sha256_file
 from pipeline.config.models import ModelConfig
 from pipeline.config.retention import is_local_path
 from pipeline.engines.loading.chat import answer_terminator
-from pipeline.engines.loading.token_count import count_tokens
 from pipeline.errors import ModelError, first_line
 
 if TYPE_CHECKING:
@@ -26,6 +27,34 @@ REQUIRED_FILES = ("config.json", "tokenizer.json")
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
 ROWS_PER_PASS = 32
 """Rows of ``next_log_probabilities`` that are run together."""
+
+
+_TOKENS_READ = [0]
+
+
+def tokens_read() -> int:
+    """Tokens that the models of this process have read: each forward pass looks them up in the input embeddings."""
+    return _TOKENS_READ[0]
+
+
+def count_tokens(model: Any) -> Any:
+    """The model itself, whose tokens are counted from now on, padding included."""
+
+    def count(module: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
+        if arguments:
+            _TOKENS_READ[0] += arguments[0].numel()
+
+    model.get_input_embeddings().register_forward_pre_hook(count)
+    return model
+
+
+def extendable(cache: "Cache") -> "Cache":
+    """A cache that may be extended while ``cache`` itself stays as it is."""
+    # These layers replace their tensors and never write into them, so the copy may share them at first.
+    shared = (DynamicLayer, DynamicSlidingWindowLayer)
+    copied = copy.copy(cache)
+    copied.layers = [copy.copy(layer) if type(layer) in shared else copy.deepcopy(layer) for layer in cache.layers]
+    return copied
 
 
 def default_device() -> str:

@@ -16,12 +16,12 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import torch
-from transformers import Cache
+from transformers import Cache, PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicLayer
 
 from pipeline.core.sampling import sample_tokens
 from pipeline.core.tries.constraint import TrieConstraint
-from pipeline.engines.loading.key_value_cache import extendable, select_rows
+from pipeline.engines.loading.model import extendable
 
 
 class SamplingLaw(NamedTuple):
@@ -32,24 +32,41 @@ class SamplingLaw(NamedTuple):
     top_k: int | None
 
 
-class Draws:
-    """Samples of one or several prompts; subclasses say how their tokens are chosen.
+def first_stop(text: str, stops: Sequence[str]) -> int:
+    """Where the first of the stop strings begins in ``text``; -1 if there is none."""
+    places = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
+    return min(places, default=-1)
 
+
+class Draws:
+    """Samples of one or several prompts, by uniform numbers float64[N, max_new_tokens], under laws of their own.
+
+    ``constraint`` restricts them to a trie; a stop string of ``stops`` ends them, as a stop token does.
     ``tokens`` is int64[N, max_new_tokens], 0 behind a sample's end; ``lengths`` is int64[N], the stop token included.
     """
 
-    def __init__(self, model: torch.nn.Module, num_samples: int, max_new_tokens: int, stop_ids: set[int]) -> None:
-        device = next(model.parameters()).device
-        self.model, self.max_new_tokens = model, max_new_tokens
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        tokenizer: PreTrainedTokenizerBase,
+        uniforms: torch.Tensor,
+        stop_ids: set[int],
+        laws: Sequence[SamplingLaw],
+        constraint: TrieConstraint | None = None,
+        stops: Sequence[str] = (),
+    ) -> None:
+        device = uniforms.device
+        self.model, self._tokenizer, self._uniforms, self._stops = model, tokenizer, uniforms, stops
         self._stop_ids = torch.tensor(sorted(stop_ids), dtype=torch.int64, device=device)
-        self.tokens = torch.zeros(num_samples, max_new_tokens, dtype=torch.int64, device=device)
-        self.lengths = torch.zeros(num_samples, dtype=torch.int64, device=device)
-
-    def choose(
-        self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
-    ) -> torch.Tensor:
-        """Token ``step`` of ``samples``, int64[n]; arguments as of ``draw``."""
-        raise NotImplementedError
+        # A token is at least one byte, so a stop string that has just ended lies within so many tokens.
+        self._window = max((len(stop.encode()) for stop in stops), default=0) + 1
+        self.tokens = torch.zeros(uniforms.shape, dtype=torch.int64, device=device)
+        self.lengths = torch.zeros(len(uniforms), dtype=torch.int64, device=device)
+        self._laws = list(dict.fromkeys(laws))
+        places = {law: place for place, law in enumerate(self._laws)}
+        self._law_of = torch.tensor([places[law] for law in laws], device=device)
+        # The trie prefix that each sample has reached.
+        self._constraint, self._prefixes = constraint, torch.zeros_like(self.lengths)
 
     def start(self, prompt_ids: Sequence[int], samples: torch.Tensor) -> tuple[Cache, torch.Tensor, torch.Tensor]:
         """Run a prompt, and draw first tokens of its ``samples``, int64[n]: its cache, and what ``draw`` returns."""
@@ -76,51 +93,32 @@ class Draws:
         self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Draw and record token ``step`` of ``samples``: tokens int64[n], and bool[n], whether they go on."""
-        drawn = self.choose(logits, rows, samples, step)
+        drawn = self._choose(logits, rows, samples, step)
         self.tokens[samples, step] = drawn
         self.lengths[samples] = step + 1
         goes_on = ~torch.isin(drawn, self._stop_ids)
-        return drawn, goes_on & (torch.as_tensor(step, device=drawn.device) + 1 < self.max_new_tokens)
+        if self._stops:
+            tails = [tokens[-self._window :] for tokens in self.drawn(samples)]
+            texts = [self._tokenizer.decode(tail, skip_special_tokens=True) for tail in tails]
+            goes_on &= torch.tensor([first_stop(text, self._stops) < 0 for text in texts], device=drawn.device)
+        return drawn, goes_on & (torch.as_tensor(step, device=drawn.device) + 1 < self.tokens.shape[1])
 
     def drawn(self, samples: torch.Tensor) -> list[tuple[int, ...]]:
         """Tokens of ``samples``, int64[n], the stop token included."""
         rows, lengths = self.tokens[samples].tolist(), self.lengths[samples].tolist()
         return [tuple(row[:length]) for row, length in zip(rows, lengths, strict=True)]
 
-
-class RandomDraws(Draws):
-    """Samples by uniform numbers, float64[N, max_new_tokens], under laws of their own, in a trie if given."""
-
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        uniforms: torch.Tensor,
-        stop_ids: set[int],
-        laws: Sequence[SamplingLaw],
-        constraint: TrieConstraint | None = None,
-    ) -> None:
-        super().__init__(model, *uniforms.shape, stop_ids)
-        self._uniforms, self._laws = uniforms, list(dict.fromkeys(laws))
-        places = {law: place for place, law in enumerate(self._laws)}
-        self._law_of = torch.tensor([places[law] for law in laws], device=uniforms.device)
-        # The trie prefix that each sample has reached.
-        self._constraint, self._prefixes = constraint, torch.zeros_like(self.lengths)
-
-    def choose(
+    def _choose(
         self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
     ) -> torch.Tensor:
-        """See Draws."""
         if self._constraint is not None:
             logits, rows = self._restricted(logits, rows, samples)
         uniforms = self._uniforms[samples, step]
-        if len(self._laws) == 1:
-            drawn = _sample(logits, uniforms, rows, self._laws[0])
-        else:
-            drawn, law_of = torch.empty_like(samples), self._law_of[samples]
-            for place in law_of.unique().tolist():
-                own = law_of == place
-                used, index = rows[own].unique(return_inverse=True)
-                drawn[own] = _sample(logits[used], uniforms[own], index, self._laws[place])
+        drawn, law_of = torch.empty_like(samples), self._law_of[samples]
+        for place in law_of.unique().tolist():
+            own = law_of == place
+            used, index = rows[own].unique(return_inverse=True)
+            drawn[own] = _sample(logits[used], uniforms[own], index, self._laws[place])
         if self._constraint is not None:
             self._prefixes[samples] = self._constraint.advance(self._prefixes[samples], drawn)
         return drawn
@@ -137,6 +135,8 @@ class RandomDraws(Draws):
 
 
 def _sample(logits: torch.Tensor, uniforms: torch.Tensor, rows: torch.Tensor, law: SamplingLaw) -> torch.Tensor:
+    if law.top_k == 1:
+        return logits.argmax(dim=-1)[rows]
     return sample_tokens(logits, uniforms, law.temperature, law.top_p, rows, law.top_k)
 
 
@@ -208,10 +208,9 @@ def has_free_slots(model: torch.nn.Module, cache: Cache) -> bool:
 def _step(draws: Draws, batch: _Rows) -> tuple[torch.Tensor, _Rows | None]:
     """One token of every sample: those that are finished, int64[n], and the rows of the others."""
     own, width, in_cache = batch.lengths, batch.width, len(batch.cache.layers[0].keys)
-    if torch.equal(batch.parents, torch.arange(in_cache, device=own.device)):
-        cache = extendable(batch.cache)
-    else:
-        cache = select_rows(batch.cache, batch.parents)
+    cache = extendable(batch.cache)
+    if not torch.equal(batch.parents, torch.arange(in_cache, device=own.device)):
+        cache.reorder_cache(batch.parents)
     # Where no other rows share the parents' cache, it is let go of before the model runs.
     batch.cache = None
     shortest, longest = torch.stack([own.min(), own.max()]).tolist()

@@ -16,7 +16,7 @@ from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.models import ModelConfig
 from pipeline.core.tries.constraint import TrieConstraint
 from pipeline.engines.loading.model import stop_ids
-from pipeline.engines.sampling.generate import Generation
+from pipeline.engines.sampling.generate import Generation, generation_from_tokens
 from pipeline.errors import ModelError, PipelineError, first_line
 
 
@@ -79,6 +79,34 @@ def seed_groups(seeds: Mapping[int, int], size: int) -> list[dict[int, int]]:
 def first_seed(group: Mapping[int, int]) -> int:
     """Seed of a group's first sample: the one that a request for the group is given."""
     return group[min(group)]
+
+
+def checked_generation(
+    request: SampleRequest,
+    index: int,
+    seed: int,
+    tokens: Sequence[int],
+    reason: str,
+    tokenizer: PreTrainedTokenizerBase,
+    stop_ids: set[int],
+) -> Generation:
+    """The generation with another engine's tokens, which must end for the ``reason`` that it gives.
+
+    Raises EngineError where they do not, or are cut before the request's limit.
+    """
+    answer = generation_from_tokens(tokenizer, tokens, seed, stop_ids, request.skip_special_tokens)
+    limit = request.max_new_tokens
+    if answer.finish_reason != reason or len(tokens) > limit:
+        raise EngineError(
+            f"sample {index} of {request.key} ended for the reason {reason!r} after {len(tokens)} of {limit} tokens, "
+            f"which would end for {answer.finish_reason!r}"
+        )
+    if reason == "length" and len(tokens) < limit:
+        raise EngineError(
+            f"sample {index} of {request.key} was cut after {len(tokens)} of {limit} tokens; does the context hold the "
+            f"prompt's {len(request.prompt_ids)} and the answer?"
+        )
+    return answer
 
 
 def _generation_config(config: ModelConfig, revision: str | None) -> GenerationConfig:

@@ -11,14 +11,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.artifacts.storage import read_json
 from pipeline.config.engine import VllmConfig
 from pipeline.config.models import ModelConfig
-from pipeline.engines.sampling.generate import generation_from_tokens
-from pipeline.engines.sampling.text_engine import EngineError, Sample, SampleRequest, first_seed, seed_groups
+from pipeline.engines.sampling.text_engine import (
+    EngineError,
+    Sample,
+    SampleRequest,
+    checked_generation,
+    first_seed,
+    seed_groups,
+)
 from pipeline.errors import ConfigError, ModelError, first_line
 
 if TYPE_CHECKING:
@@ -70,11 +75,8 @@ class VllmEngine:
             top_p=request.top_p,
             top_k=request.top_k or 0,
             min_p=0.0,
-            presence_penalty=0.0,
-            frequency_penalty=0.0,
             repetition_penalty=1.0,
             max_tokens=request.max_new_tokens,
-            min_tokens=0,
             stop_token_ids=sorted(self.stop_ids),
             ignore_eos=True,
             # Texts are decoded here, with the same tokenizer for every engine.
@@ -98,16 +100,9 @@ class VllmEngine:
             raise EngineError(f"vLLM returned {len(answers)} of {len(group)} samples of {request.key}")
         samples = []
         for (index, seed), answer in zip(sorted(group.items()), answers, strict=True):
-            special = request.skip_special_tokens
-            generation = generation_from_tokens(self.tokenizer, answer.token_ids, seed, self.stop_ids, special)
-            cut = generation.finish_reason == "length" and generation.num_tokens < request.max_new_tokens
-            if answer.finish_reason != generation.finish_reason or cut:
-                raise EngineError(
-                    f"vLLM ended sample {index} of {request.key} for the reason {answer.finish_reason!r} "
-                    f"({answer.stop_reason!r}) after {generation.num_tokens} tokens, which say "
-                    f"{generation.finish_reason!r}"
-                )
-            samples.append(Sample(request.key, index, generation))
+            tokens, reason = answer.token_ids, answer.finish_reason
+            checked = checked_generation(request, index, seed, tokens, reason, self.tokenizer, self.stop_ids)
+            samples.append(Sample(request.key, index, checked))
         return samples
 
     def first_log_probabilities(self, prompt_ids: list[int]) -> dict[int, float]:
@@ -174,9 +169,7 @@ def open_vllm(
         adapted = replace(plain, adapter=adapter)
         before, after = (engine.first_log_probabilities(probe_ids) for engine in (plain, adapted))
     except Exception as error:  # vLLM, torch and safetensors each raise their own types
-        # The first line of pydantic's only counts what is wrong.
-        wrong = [each["msg"] for each in error.errors()] if isinstance(error, ValidationError) else [first_line(error)]
-        raise ModelError(f"vLLM cannot load {adapter or config.checkpoint}: {'; '.join(wrong)}") from error
+        raise ModelError(f"vLLM cannot load {adapter or config.checkpoint}: {' '.join(str(error).split())}") from error
     if before == after:
         raise ModelError(f"adapter {adapter} does not change the log-probabilities of the model in vLLM")
     return adapted

@@ -9,7 +9,7 @@ import torch
 from peft import get_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 
-from pipeline.engines.loading.adapter import load_adapter
+from pipeline.engines.loading.conditioned_model import load_adapter
 from pipeline.engines.loading.model import add_lora, load_model, position_logits, stop_ids
 from pipeline.errors import ModelError
 
