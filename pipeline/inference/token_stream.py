@@ -14,9 +14,9 @@ from pipeline.engines.sampling.samplers import Draws, SamplingLaw, sample_rows
 class Job:
     """Samples to draw."""
 
-    prompts: Sequence[Sequence[int]]
-    seeds: Sequence[Sequence[int]]
-    """For each prompt, one seed per sample; a sample is what the Hugging Face engine draws with that seed."""
+    prompt: Sequence[int]
+    seeds: Sequence[int]
+    """One per sample, which is what the Hugging Face engine draws with that seed."""
     max_new_tokens: int
     temperature: float
     """0 takes the most probable token at every step."""
@@ -29,10 +29,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Piece:
-    """What has been drawn of a sample since its last piece."""
+    """What has been drawn of sample ``index`` since its last piece."""
 
     index: int
-    """The sample's place among those of all prompts, in their order."""
     text: str
     num_tokens: int
     finish_reason: str | None
@@ -49,14 +48,12 @@ def _settled(text: str, stops: Sequence[str]) -> int:
 @torch.inference_mode()
 def pieces(loaded: ConditionedModel, job: Job, batch_size: int) -> Iterator[list[Piece]]:
     """Draw the samples of a job, at most ``batch_size`` together; yields what each step has added to each sample."""
-    seeds = [seed for own in job.seeds for seed in own]
     law = SamplingLaw(1.0, 1.0, 1) if job.temperature == 0 else SamplingLaw(job.temperature, job.top_p, None)
-    uniforms = uniform_numbers(seeds, job.max_new_tokens, loaded.device)
-    laws = [law] * len(seeds)
+    uniforms, laws = uniform_numbers(job.seeds, job.max_new_tokens, loaded.device), [law] * len(job.seeds)
     draws = Draws(loaded.model, loaded.tokenizer, uniforms, loaded.stop_ids, laws, stops=job.stops)
     # Of each unfinished sample, how many characters and tokens have been handed on.
-    told = dict.fromkeys(range(len(seeds)), (0, 0))
-    for finished in sample_rows(draws, job.prompts, [len(own) for own in job.seeds], batch_size):
+    told = dict.fromkeys(range(len(job.seeds)), (0, 0))
+    for finished in sample_rows(draws, [job.prompt], [len(job.seeds)], batch_size):
         ended, lengths, step = set(finished.tolist()), draws.lengths.tolist(), []
         for index, (characters, tokens) in list(told.items()):
             if index not in ended and not (job.piecewise and lengths[index] > tokens):
