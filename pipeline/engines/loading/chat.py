@@ -32,11 +32,6 @@ def text_bos(tokenizer: PreTrainedTokenizerBase) -> int | None:
     return bos if bos is not None and tokenizer("a")["input_ids"][:1] == [bos] else None
 
 
-def leading_bos(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> int:
-    """How many BOS tokens the text begins with; ChatML as SmolLM2 has it opens every turn with its BOS token."""
-    return sum(1 for _ in takewhile(lambda token: token == tokenizer.bos_token_id, ids))
-
-
 def apply_template(
     tokenizer: PreTrainedTokenizerBase,
     messages: Sequence[Mapping[str, str]],
@@ -54,16 +49,12 @@ def apply_template(
     current_date = arguments.pop("current_date", None)
 
     def strftime_now(pattern: str) -> str:
-        if current_date is None:
+        try:
+            return date.fromisoformat(current_date or "").strftime(pattern)
+        except ValueError:
             raise ModelError(
                 f"the chat template of {tokenizer.name_or_path!r} prints today's date, so requests would change from "
                 "day to day; pin it with current_date: YYYY-MM-DD in the model's chat.template_arguments"
-            )
-        try:
-            return date.fromisoformat(current_date).strftime(pattern)
-        except ValueError:
-            raise ModelError(
-                f"chat.template_arguments.current_date must be a date as YYYY-MM-DD, got {current_date!r}"
             ) from None
 
     arguments |= {"strftime_now": strftime_now, "add_generation_prompt": add_generation_prompt}
@@ -114,8 +105,9 @@ def encode_messages(
         ids = tokenizer(text, add_special_tokens=add_special_tokens)["input_ids"]
     if tokenizer.bos_token_id is not None:
         expected = 0 if text_bos(tokenizer) is None else 1
-        # Some templates print the BOS token although the tokenizer adds none; one is right then, too.
-        count = leading_bos(tokenizer, ids)
+        # Some templates print the BOS token although the tokenizer adds none; one is right then, too. Leading ones
+        # alone count: ChatML as SmolLM2 has it opens every turn with its BOS token.
+        count = sum(1 for _ in takewhile(lambda token: token == tokenizer.bos_token_id, ids))
         if not expected <= count <= (2 if add_special_tokens and expected else 1):
             raise ModelError(
                 f"the encoded request of {tokenizer.name_or_path!r} has {count} BOS tokens, "

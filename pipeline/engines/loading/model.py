@@ -99,8 +99,11 @@ def _dequantization(checkpoint: str, revision: str | None) -> dict[str, Any]:
     """
     from transformers import AutoConfig, Mxfp4Config
 
-    found = AutoConfig.from_pretrained(checkpoint, revision=revision, trust_remote_code=False)
-    quantization = getattr(found, "quantization_config", None)
+    try:
+        config = AutoConfig.from_pretrained(checkpoint, revision=revision, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot load the model {checkpoint}: {first_line(error)}") from None
+    quantization = getattr(config, "quantization_config", None)
     if quantization is None:
         return {}
     method = quantization["quant_method"] if isinstance(quantization, dict) else quantization.quant_method
@@ -146,10 +149,7 @@ def load_model(config: ModelConfig, revision: str | None = None, device: str | N
     # The model classes take seconds to import, which stages with a tokenizer alone need not spend.
     from transformers import AutoModelForCausalLM
 
-    try:
-        options = _dequantization(checkpoint, revision)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot load the model {checkpoint}: {first_line(error)}") from None
+    options = _dequantization(checkpoint, revision)
     attention = {"attn_implementation": config.attention, "use_safetensors": True}
     model = load_pretrained(AutoModelForCausalLM, "model", checkpoint, revision, config.dtype, **attention, **options)
     if options and config.dtype == "float32":
@@ -280,10 +280,9 @@ class PositionLogits:
         return self.model.get_input_embeddings().weight.device
 
     def forward(self, inputs: dict[str, Any], last_only: bool = False) -> tuple[torch.Tensor, "Cache | None"]:
-        """One forward pass, up to the output head, of what the model's forward takes.
+        """What ``head`` maps to logits, float[B, T, ...], of what the model's forward takes, and the cache behind it.
 
-        Returns what ``head`` maps to logits, at all positions (T = 1 for ``last_only``, the last one): float[B, T, H],
-        or the logits float[B, T, V] if not ``gathers_hidden``. And the cache behind the pass, where it uses one.
+        T = 1 for ``last_only``, the last position.
         """
         if self.gathers_hidden:
             output = self.model.base_model(**inputs)
@@ -315,28 +314,24 @@ class PositionLogits:
         """float[P, V] logits of what ``states`` returned."""
         return self.model.get_output_embeddings()(states) if self.gathers_hidden else states
 
-    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """float[P, V] logits; inputs as of ``states``."""
-        return self.head(self.states(*inputs))
-
 
 def position_logits(model: torch.nn.Module) -> PositionLogits:
     """Choose the cheap path if it gives the same logits as the full forward pass on a probe; of a PeftModel, too."""
     inner = causal_lm(model)
+    full, gathered = PositionLogits(inner, False), PositionLogits(inner, True)
     if getattr(inner.config.get_text_config(), "final_logit_softcapping", None):
         # A soft cap is all but linear on the small logits of the probe.
-        return PositionLogits(inner, False)
-    device = next(inner.parameters()).device
-    probe = (torch.arange(6, device=device) % inner.config.get_text_config().vocab_size).reshape(2, 3)
-    mask, (rows, columns) = torch.ones_like(probe), torch.tensor([[0, 1], [2, 1]], device=device)
+        return full
+    probe = (torch.arange(6, device=full.device) % full.vocabulary).reshape(2, 3)
+    places = (probe, torch.ones_like(probe), *torch.tensor([[0, 1], [2, 1]], device=full.device))
     was_training = inner.training
     inner.eval()
     with torch.inference_mode():
-        full = PositionLogits(inner, False)(probe, mask, rows, columns).float()
+        expected = full.states(*places).float()
         try:
-            gathered = PositionLogits(inner, True)(probe, mask, rows, columns).float()
-            same = gathered.shape == full.shape and torch.allclose(gathered, full, rtol=1e-2, atol=1e-2)
+            found = gathered.head(gathered.states(*places)).float()
+            same = found.shape == expected.shape and torch.allclose(found, expected, rtol=1e-2, atol=1e-2)
         except (AttributeError, TypeError):
             same = False
     inner.train(was_training)
-    return PositionLogits(inner, same)
+    return gathered if same else full

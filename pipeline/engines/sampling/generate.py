@@ -15,14 +15,11 @@ from pipeline.engines.sampling.samplers import Draws, SamplingLaw, first_stop, s
 
 @dataclass(frozen=True)
 class Generation:
-    """One sampled answer."""
+    """One sampled answer, by the stream of its ``seed``; ``num_tokens`` counts the stop token, which ``text`` lacks."""
 
     seed: int
-    """Of the sample's own stream of uniform numbers."""
     text: str
-    """Decoded tokens without the stop token and without other special tokens."""
     num_tokens: int
-    """Generated tokens, the stop token included."""
     finish_reason: str
     """"stop" or "length"."""
 

@@ -17,14 +17,7 @@ import openai
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.config.engine import OpenaiConfig
-from pipeline.engines.sampling.text_engine import (
-    EngineError,
-    Sample,
-    SampleRequest,
-    checked_generation,
-    first_seed,
-    seed_groups,
-)
+from pipeline.engines.sampling.text_engine import EngineError, Sample, SampleRequest, checked_samples, seed_groups
 from pipeline.errors import ConfigError, ModelError, first_line
 
 COMPARED_TOKENS = 5
@@ -55,28 +48,20 @@ class OpenaiEngine:
             raise EngineError("engine.kind openai: cannot decode under a constraint; use transformers")
         size = self._settings.samples_per_request
         asked = [(request, group) for request in requests for group in seed_groups(request.seeds, size)]
-        bodies = [self._body(request, len(group), first_seed(group)) for request, group in asked]
+        bodies = [self._body(request, len(group), next(iter(group.values()))) for request, group in asked]
         for place, reply in self._replies(bodies):
             request, group = asked[place]
             choices = sorted(reply["choices"], key=lambda choice: choice["index"])
-            if len(choices) != len(group):
-                raise EngineError(
-                    f"{self._settings.base_url} returned {len(choices)} of {len(group)} answers to {request.key}"
-                )
-            seen = reply.get("prompt_token_ids") or choices[0].get("prompt_token_ids")
+            seen = reply.get("prompt_token_ids") or (choices or [{}])[0].get("prompt_token_ids")
             if seen is not None and list(seen) != list(request.prompt_ids):
                 raise EngineError(
                     f"the server reads {request.key} as other tokens ({len(seen)}) than ours "
                     f"({len(request.prompt_ids)}): it adds what ours does not"
                 )
-            samples = []
-            for (index, seed), choice in zip(sorted(group.items()), choices, strict=True):
-                if (tokens := choice.get("token_ids")) is None:
-                    raise EngineError(f"{self._settings.base_url} does not return token ids, as vLLM does")
-                reason, stops = choice.get("finish_reason"), self._stop_ids
-                answer = checked_generation(request, index, seed, tokens, reason, self._tokenizer, stops)
-                samples.append(Sample(request.key, index, answer))
-            yield samples
+            if any(choice.get("token_ids") is None for choice in choices):
+                raise EngineError(f"{self._settings.base_url} does not return token ids, as vLLM does")
+            answers = [(choice["token_ids"], choice.get("finish_reason")) for choice in choices]
+            yield checked_samples(request, group, answers, self._tokenizer, self._stop_ids)
 
     def first_log_probabilities(self, prompt_ids: list[int]) -> dict[str, float]:
         """Log-probabilities of the ``COMPARED_TOKENS`` most probable first tokens, by the server's names of them."""
@@ -146,25 +131,20 @@ class OpenaiEngine:
 
     def _explained(self, error: Exception) -> Exception:
         """An error of the client as one sentence that says what to change; any other error as it is."""
-        settings, attempts = self._settings, f"{self._settings.max_retries + 1} attempts"
+        if not isinstance(error, openai.OpenAIError):
+            return error
+        settings = self._settings
         # The status, and the body of the reply on one line.
         reason = " ".join(str(error).split())[:LONGEST_REASON]
-        match error:
-            case openai.APITimeoutError():
-                message = f"no reply within {settings.timeout_seconds:g} seconds, in {attempts}"
-            case openai.APIConnectionError():
-                message = f"cannot be reached, in {attempts} ({first_line(error.__cause__ or error)})"
-            case openai.AuthenticationError() | openai.PermissionDeniedError():
-                key = settings.api_key_variable
-                held = f"the key in {key}" if key else "requests without a key (engine.openai.api_key_variable)"
-                message = f"refuses {held} ({reason})"
-            case openai.APIStatusError() if error.status_code in (400, 404, 422):
-                message = f"refuses the request ({reason}); it must take the fields of vllm serve"
-            case openai.OpenAIError():
-                message = f"failed, in {attempts} ({reason})"
-            case _:
-                return error
-        return EngineError(f"server {settings.base_url}: {message}")
+        if isinstance(error, openai.APITimeoutError):
+            reason = f"no reply within {settings.timeout_seconds:g} seconds"
+        elif isinstance(error, openai.APIConnectionError):
+            reason = f"cannot be reached ({first_line(error.__cause__ or error)})"
+        elif isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
+            key = settings.api_key_variable
+            held = f"the key in {key}" if key else "requests without a key (engine.openai.api_key_variable)"
+            reason = f"refuses {held} ({reason})"
+        return EngineError(f"server {settings.base_url}: {reason}, in {settings.max_retries + 1} attempts at most")
 
 
 def open_openai(

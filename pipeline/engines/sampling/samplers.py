@@ -74,21 +74,6 @@ class Draws:
         output = self.model(input_ids=ids, use_cache=True, logits_to_keep=1)
         return output.past_key_values, *self.draw(output.logits[:, -1], torch.zeros_like(samples), samples, 0)
 
-    def forward(
-        self, cache: Cache, tokens: torch.Tensor, positions: torch.Tensor, attention_mask: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Extend each of R rows of ``cache``, in place, by its token; float[R, V] logits of the next one.
-
-        ``positions`` int64[R] count the prompt's tokens; ``attention_mask`` int64[R, cache length + 1] is 0 for slots
-        to leave out.
-        """
-        # Without a mask the argument is left out: models choose faster attention then.
-        mask = {} if attention_mask is None else {"attention_mask": attention_mask}
-        output = self.model(
-            input_ids=tokens[:, None], past_key_values=cache, position_ids=positions[:, None], use_cache=True, **mask
-        )
-        return output.logits[:, -1]
-
     def draw(
         self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -112,52 +97,42 @@ class Draws:
         self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
     ) -> torch.Tensor:
         if self._constraint is not None:
-            logits, rows = self._restricted(logits, rows, samples)
+            used, rows = rows.unique(return_inverse=True)
+            prefixes = torch.zeros_like(used)
+            # Samples that share a row have the same tokens so far, so any of them may say which prefix that is.
+            prefixes[rows] = self._prefixes[samples]
+            logits = self._constraint.restrict(logits[used], prefixes)
         uniforms = self._uniforms[samples, step]
         drawn, law_of = torch.empty_like(samples), self._law_of[samples]
         for place in law_of.unique().tolist():
             own = law_of == place
             used, index = rows[own].unique(return_inverse=True)
-            drawn[own] = _sample(logits[used], uniforms[own], index, self._laws[place])
+            temperature, top_p, top_k = self._laws[place]
+            if top_k == 1:
+                drawn[own] = logits[used].argmax(dim=-1)[index]
+            else:
+                drawn[own] = sample_tokens(logits[used], uniforms[own], temperature, top_p, index, top_k)
         if self._constraint is not None:
             self._prefixes[samples] = self._constraint.advance(self._prefixes[samples], drawn)
         return drawn
 
-    def _restricted(
-        self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits of the rows that samples draw from, restricted to the trie, and the samples' rows among them."""
-        used, index = rows.unique(return_inverse=True)
-        prefixes = torch.zeros_like(used)
-        # Samples that share a row have the same tokens so far, so any of them may say which prefix that is.
-        prefixes[index] = self._prefixes[samples]
-        return self._constraint.restrict(logits[used], prefixes), index
-
-
-def _sample(logits: torch.Tensor, uniforms: torch.Tensor, rows: torch.Tensor, law: SamplingLaw) -> torch.Tensor:
-    if law.top_k == 1:
-        return logits.argmax(dim=-1)[rows]
-    return sample_tokens(logits, uniforms, law.temperature, law.top_p, rows, law.top_k)
-
 
 @dataclass
 class _Rows:
-    """R distinct prefixes that are run together, and the n samples that have them."""
+    """R distinct prefixes that are run together, and the n samples that have them.
+
+    ``cache`` has keys and values of the ``parents`` int64[R], the rows that hold each prefix less its ``last`` token
+    int64[R], in ``lengths`` int64[R] slots at the end of its ``width``; rows that were split share it. ``rows``
+    int64[n] is the prefix of each of the ``samples`` int64[n].
+    """
 
     cache: Cache | None
-    """Keys and values of the parents; rows that were split share it."""
     width: int
-    """Its slots."""
     parents: torch.Tensor
-    """int64[R], the row of ``cache`` that holds each prefix less its last token."""
     lengths: torch.Tensor
-    """int64[R], how many slots that takes, at the end of the row."""
     last: torch.Tensor
-    """int64[R], the last token of each prefix."""
     samples: torch.Tensor
-    """int64[n]."""
     rows: torch.Tensor
-    """int64[n], the prefix of each sample."""
 
     def between(self, first: int, end: int) -> "_Rows":
         """Rows ``first`` to ``end`` - 1 with their samples."""
@@ -218,10 +193,11 @@ def _step(draws: Draws, batch: _Rows) -> tuple[torch.Tensor, _Rows | None]:
         for layer in cache.layers:
             layer.keys, layer.values = (states[:, :, -longest:].contiguous() for states in (layer.keys, layer.values))
         width = longest
-    mask = None
+    inputs = {"input_ids": batch.last[:, None], "position_ids": own[:, None], "past_key_values": cache}
+    # Without slots to leave out there is no mask: models choose faster attention then.
     if shortest < width:
-        mask = (torch.arange(width + 1, device=own.device) >= (width - own)[:, None]).long()
-    logits = draws.forward(cache, batch.last, own, mask)
+        inputs["attention_mask"] = (torch.arange(width + 1, device=own.device) >= (width - own)[:, None]).long()
+    logits = draws.model(**inputs, use_cache=True).logits[:, -1]
     drawn, goes_on = draws.draw(logits, batch.rows, batch.samples, draws.lengths[batch.samples])
     further = batch.rows[goes_on], drawn[goes_on], batch.samples[goes_on]
     return batch.samples[~goes_on], _merged(cache, width + 1, own + 1, *further) if goes_on.any() else None

@@ -16,14 +16,7 @@ from transformers import PreTrainedTokenizerBase
 from pipeline.artifacts.storage import read_json
 from pipeline.config.engine import VllmConfig
 from pipeline.config.models import ModelConfig
-from pipeline.engines.sampling.text_engine import (
-    EngineError,
-    Sample,
-    SampleRequest,
-    checked_generation,
-    first_seed,
-    seed_groups,
-)
+from pipeline.engines.sampling.text_engine import EngineError, Sample, SampleRequest, checked_samples, seed_groups
 from pipeline.errors import ConfigError, ModelError, first_line
 
 if TYPE_CHECKING:
@@ -60,10 +53,17 @@ class VllmEngine:
         pairs = [(request, group) for request in requests for group in seed_groups(request.seeds, size)]
         for start in range(0, len(pairs), together):
             call = pairs[start : start + together]
-            params = [self._params(request, len(group), first_seed(group)) for request, group in call]
+            params = [self._params(request, len(group), next(iter(group.values()))) for request, group in call]
             outputs = self._generate([request.prompt_ids for request, _ in call], params)
             for (request, group), output in zip(call, outputs, strict=True):
-                yield self._samples(request, group, output)
+                answers = sorted(output.outputs, key=lambda answer: answer.index)
+                yield checked_samples(
+                    request,
+                    group,
+                    [(answer.token_ids, answer.finish_reason) for answer in answers],
+                    self.tokenizer,
+                    self.stop_ids,
+                )
 
     def _params(self, request: SampleRequest, n: int, seed: int) -> "SamplingParams":
         from vllm import SamplingParams
@@ -93,17 +93,6 @@ class VllmEngine:
             lora = LoRARequest(lora_name=self.adapter.name, lora_int_id=1, lora_path=str(self.adapter.resolve()))
         tokens = [TokensPrompt(prompt_token_ids=ids) for ids in prompts]
         return self.llm.generate(tokens, params, use_tqdm=False, lora_request=lora)
-
-    def _samples(self, request: SampleRequest, group: dict[int, int], output: "RequestOutput") -> list[Sample]:
-        answers = sorted(output.outputs, key=lambda answer: answer.index)
-        if len(answers) != len(group):
-            raise EngineError(f"vLLM returned {len(answers)} of {len(group)} samples of {request.key}")
-        samples = []
-        for (index, seed), answer in zip(sorted(group.items()), answers, strict=True):
-            tokens, reason = answer.token_ids, answer.finish_reason
-            checked = checked_generation(request, index, seed, tokens, reason, self.tokenizer, self.stop_ids)
-            samples.append(Sample(request.key, index, checked))
-        return samples
 
     def first_log_probabilities(self, prompt_ids: list[int]) -> dict[int, float]:
         """Of the ``COMPARED_TOKENS`` most probable first tokens ("raw_logprobs": before temperature and top-p)."""

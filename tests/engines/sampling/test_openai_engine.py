@@ -114,7 +114,7 @@ def test_what_is_finished_is_handed_over_before_an_error(opened, server, tokeniz
     engine = opened(max_retries=0)
     server.behave(broken_from=4, delay_seconds=0.02)
     got = []
-    with pytest.raises(EngineError, match=r"/v1: failed, in 1 attempts \(.*500.*fault 500"):
+    with pytest.raises(EngineError, match=r"/v1: .*500.*fault 500.*, in 1 attempts"):
         for group in engine.sample([make_request(tokenizer, 80)]):
             got.append(len(group))
     assert got == [4] * 4
@@ -176,14 +176,10 @@ def test_clear_errors(opened, server, tokenizer, monkeypatch):
 @pytest.mark.parametrize(
     ("status", "body", "shown"),
     [
-        (
-            400,
-            {"error": {"message": "1 validation error:\n  too long"}},
-            "refuses .*too long.*; it must take",
-        ),
-        (404, {"detail": "Not here"}, "refuses the request .*404"),
-        (503, {"error": {"message": "loading"}}, "failed, in 1 attempts .*503.*loading"),
-        (200, {"choices": []}, "returned 0 of 2 answers to p"),
+        (400, {"error": {"message": "1 validation error:\n  too long"}}, "validation error: too long"),
+        (404, {"detail": "Not here"}, "404"),
+        (503, {"error": {"message": "loading"}}, "503.*loading.*, in 1 attempts"),
+        (200, {"choices": []}, "returned 0 of 2 samples of p"),
         (200, {"object": "nonsense"}, "a reply has no choices: .*nonsense"),
         (200, {"choices": [{"index": index, "finish_reason": "stop"} for index in range(2)]}, "token ids"),
         (

@@ -104,7 +104,7 @@ def test_refusals(opened, tokenizer, monkeypatch, model_config, tmp_path):
     )
     with pytest.raises(EngineError, match="sample 0 of p ended for the reason 'abort'"):
         collect(opened(), [make_request(tokenizer, 1)])
-    with pytest.raises(EngineError, match="vLLM returned 1 of 2 samples of p"):
+    with pytest.raises(EngineError, match="returned 1 of 2 samples of p"):
         collect(opened(), [make_request(tokenizer, 2)])
     (tmp_path / "adapter_config.json").write_text(json.dumps({"r": 600}))
     with pytest.raises(ModelError, match="has rank 600; vLLM takes at most 512"):
