@@ -18,8 +18,8 @@ from benchmarks.measure import counted
 from pipeline.config.params import load_params
 from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.sampling import sample_tokens
-from pipeline.engines.loading.adapter import load_adapter
 from pipeline.engines.loading.chat import encode_request
+from pipeline.engines.loading.conditioned_model import load_adapter
 from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
 from pipeline.engines.sampling.generate import Generation, generate, sample_seeds
 

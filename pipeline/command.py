@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from pipeline.errors import PipelineError, storage_error
+from pipeline.errors import PipelineError, first_line, is_out_of_memory, storage_error
 
 RESUMES = "finished parts are kept and the next run resumes"
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -48,8 +48,9 @@ def run_command(
 ) -> None:
     """Call ``main`` with the parsed arguments, if any.
 
-    A PipelineError, and a file system that refuses, become one line and exit status 1. Ctrl-C and SIGTERM (with which
-    Slurm and Kubernetes announce that they will kill) end with status 130 and 143. Anything else keeps its traceback.
+    A PipelineError, a file system that refuses, and a GPU whose memory is full become one line and exit status 1.
+    Ctrl-C and SIGTERM (with which Slurm and Kubernetes announce that they will kill) end with status 130 and 143.
+    Anything else keeps its traceback.
     ``kept`` is what a user who has ended it is told of its work, None for nothing.
     """
     keep_freed_memory()
@@ -64,6 +65,12 @@ def run_command(
     except Terminated:
         raise _fail(f"terminated{ending}", 143) from None
     except Exception as error:
+        if is_out_of_memory(error):
+            raise _fail(
+                f"error: the GPU's memory is full ({first_line(error)}); lower batch_size or tokens_per_pass of this "
+                f"stage's section in params.yaml, which changes no result{ending}",
+                1,
+            ) from None
         if (refused := storage_error(error)) is None:
             raise
         raise _fail(f"error: {refused}", 1) from None

@@ -85,6 +85,11 @@ def _error_number(error: BaseException) -> int | None:
     return int(stated[1]) if stated else None
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that the GPU's memory is full; torch, which has the type, need not be loaded."""
+    return type(error).__name__ == "OutOfMemoryError" or "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
+
+
 def first_line(error: Exception) -> str:
     """The first line of an error's message, or its type where it has none."""
     return (str(error) or type(error).__name__).strip().splitlines()[0]

@@ -1,6 +1,6 @@
 """Serve a trained condition of params.yaml, or any checkpoint, in OpenAI's protocol: ``python -m pipeline.serve``.
 
-POST /v1/chat/completions and /v1/completions, GET /v1/models, on this machine alone unless --host says otherwise. An
+POST /v1/chat/completions and GET /v1/models, on this machine alone unless --host says otherwise. An
 adapter is served under MODEL-CONDITION and its base checkpoint, beside it, under MODEL.
 """
 

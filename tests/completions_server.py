@@ -23,7 +23,6 @@ FIELDS = {
 class Behaviour:
     """What tests change, then what the server counts."""
 
-    dialect: str = "vllm"
     key: str | None = None
     # Tokens that the server puts before each prompt.
     added_tokens: int = 0
@@ -97,39 +96,28 @@ class Server:
                 now.running -= 1
 
     def _complete(self, body, now):
-        llama_cpp = now.dialect == "llama_cpp"
-        assert llama_cpp or set(body) <= FIELDS
+        assert set(body) <= FIELDS
         model, prompt, seed, limit = self._models[body["model"]], body["prompt"], body["seed"], body["max_tokens"]
-        assert 0 <= seed < 2 ** (32 if llama_cpp else 63)
-        stops = {self._tokenizer.eos_token_id} if llama_cpp else set(body["stop_token_ids"])
+        assert 0 <= seed < 2**63
+        stops = set(body["stop_token_ids"])
         with self._compute:
             drawn = draw(
                 model,
                 prompt,
-                [seed + index for index in range(1 if llama_cpp else body["n"])],
+                [seed + index for index in range(body["n"])],
                 temperature=body["temperature"],
                 top_p=body["top_p"],
                 max_tokens=min(limit, now.context or limit),
                 stops=lambda tokens: tokens[-1] in stops,
             )
             law = next_log_probabilities(model, prompt) if "logprobs" in body else None
-        choices = [self._choice(index, sample, body, law, llama_cpp) for index, sample in enumerate(drawn)]
-        if not llama_cpp:
-            choices[0]["prompt_token_ids"] = [0] * now.added_tokens + prompt
-        counted = sum(len(sample.tokens) for sample in drawn)
-        usage = {"completion_tokens": counted, "prompt_tokens": len(prompt) + now.added_tokens}
-        return 200, {"model": body["model"], "choices": choices, "usage": usage}
-
-    def _choice(self, index, sample, body, law, llama_cpp):
-        ends = sample.finish_reason == "stop"
-        text = self._tokenizer.decode(sample.tokens[: len(sample.tokens) - ends], skip_special_tokens=True)
-        choice = {"index": index, "finish_reason": sample.finish_reason, "text": text}
-        if not llama_cpp:
-            choice["token_ids"] = sample.tokens
-        if law is not None:
-            tokens = [*law.topk(body["logprobs"]).indices.tolist(), sample.tokens[0]]
-            top = {self._tokenizer.decode([token]): float(law[token]) for token in tokens}
-            # llama-server writes them as those of a chat.
-            entries = [{"token": token, "logprob": value} for token, value in top.items()]
-            choice["logprobs"] = {"content": [{"top_logprobs": entries}]} if llama_cpp else {"top_logprobs": [top]}
-        return choice
+        choices = []
+        for index, sample in enumerate(drawn):
+            choice = {"index": index, "finish_reason": sample.finish_reason, "token_ids": sample.tokens}
+            if law is not None:
+                tokens = [*law.topk(body["logprobs"]).indices.tolist(), sample.tokens[0]]
+                top = {self._tokenizer.decode([token]): float(law[token]) for token in tokens}
+                choice["logprobs"] = {"top_logprobs": [top]}
+            choices.append(choice)
+        choices[0]["prompt_token_ids"] = [0] * now.added_tokens + prompt
+        return 200, {"model": body["model"], "choices": choices}

@@ -9,6 +9,7 @@ be pasted, and ``make plan RATES=reports/gpu_check/rates.json`` takes the rates.
 
 import argparse
 import contextlib
+import gc
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +24,7 @@ from benchmarks.gpu.environment import facts, require_gpu, specified_peak
 from benchmarks.gpu.report import Report
 from benchmarks.gpu.shapes import ONE_OF_EACH, SHAPES, TINY, empty_model
 from pipeline.command import run_command
-from pipeline.engines.loading.memory import is_out_of_memory, release
-from pipeline.errors import ModelError, first_line
+from pipeline.errors import ModelError, first_line, is_out_of_memory
 
 CASES = ("load", "train_paths", "train_packed", "score", "sample", "sample_plain", "laws", "compile")
 OUTPUT = Path("reports/gpu_check")
@@ -69,7 +69,9 @@ def _attempt(function: Callable[[], Figures], deadline: float) -> dict[str, Any]
 def _release() -> None:
     # A device that has failed for good refuses this, too.
     with contextlib.suppress(RuntimeError):
-        release()
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
 
 def _refuse_too_large(name: str, device: str) -> None:

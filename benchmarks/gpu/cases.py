@@ -273,7 +273,7 @@ class Measurements:
                 found[name] = check_laws(engine, self._checks, seed=0, model=self.name, relative_error=error)["p_value"]
             except ModelError as refused:
                 raise ModelError(f"{name}: {refused}") from None
-        noticed = power(self._checks, 0, error)
+        noticed = power(self._checks, error)
         return {"p_values": found, "power": noticed, "note": power_warning(noticed) or "a wrong engine would show"}
 
     def laws(self) -> Figures:

@@ -48,6 +48,7 @@ RETIRED = (
     ("generate", "questions", "variants"),
     ("generate", "perturbations", "settings"),
     ("evaluate", "token_budget"),
+    ("engine", "openai", "dialect"),
 )
 """Settings that are gone, and that records made with them still name."""
 PROBLEMS = {

@@ -4,7 +4,7 @@ import sys
 
 from pipeline.artifacts.unavailable import write_unavailable
 from pipeline.dag.execution import StageRun, execute
-from pipeline.engines.loading.kept_models import keep_last_model
+from pipeline.engines.loading.conditioned_model import keep_last_model
 from pipeline.errors import ModelError, UnavailableError
 
 OFF = "no axis asks for it (axes in params.yaml)"

@@ -43,8 +43,8 @@ CLASSIFIER_PARAMETERS, REWARD_PARAMETERS = 435_000_000, 27_200_000_000
 """Of DeBERTa-v3-large and Skywork-Reward-Gemma-2-27B."""
 PAIRS_PER_RESPONSE = 3
 """Representatives that a response is compared with on average."""
-PREFLIGHT_READS, PREFLIGHT_SAMPLES, PREFLIGHT_ROWS = 600, 16_000, 256
-"""Passes over a request, samples of one or two tokens, and how many of them at once."""
+PREFLIGHT_READS, PREFLIGHT_SAMPLES, PREFLIGHT_ROWS = 100, 8_000, 256
+"""Passes over a request, samples of one token, and how many of them at once."""
 BOUNDS_SHARE = 0.1
 """Share of evaluate.bounds_max_positions that the bounds of the exact law need on average."""
 OWN_LAW_PREFIXES = 1000
@@ -211,7 +211,7 @@ class Prices:
 
     def preflight(self, model: str) -> Cost:
         size, (_, tokens) = self._size(model), self._prompts("structured")
-        written = self._decode(size, 1.5 * PREFLIGHT_SAMPLES, "structured", PREFLIGHT_ROWS)
+        written = self._decode(size, PREFLIGHT_SAMPLES, "structured", PREFLIGHT_ROWS)
         return self._read(size, tokens * PREFLIGHT_READS) + written
 
     def path_scores(self, model: str) -> Cost:

@@ -10,7 +10,6 @@ from pipeline.artifacts.model_report import model_revision
 from pipeline.config.models import ChatConfig, ModelConfig, ReasoningConfig
 from pipeline.config.params import BASE, Params
 from pipeline.config.retention import is_local_path
-from pipeline.dag.graph import StageGraph
 from pipeline.errors import ArtifactError, ConfigError, ModelError, did_you_mean, first_line
 
 if TYPE_CHECKING:
@@ -19,12 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights that were asked for, not yet loaded."""
+    """Weights that were asked for, not yet loaded: ``model`` is a name in params.yaml, or a checkpoint; ``condition``
+    is "base", a method, or the directory of an adapter."""
 
     model: str
-    """Name in params.yaml, or the checkpoint's directory or repository."""
     condition: str
-    """"base", a method, or the directory of an adapter."""
     config: ModelConfig
     adapter: Path | None = None
 
@@ -68,10 +66,8 @@ def find_weights(
 ) -> Weights:
     """The weights that the options of ``add_options`` name; nothing is loaded. ``source`` names ``params`` in errors.
 
-    Raises:
-        ConfigError: There is no such model or condition, or options contradict each other.
-        ArtifactError: The condition is not trained yet; says which command trains it.
-        ModelError: The checkpoint's configuration cannot be read.
+    Raises ConfigError where there is no such model or condition, or options contradict each other, ArtifactError where
+    the condition is not trained yet, and ModelError where the checkpoint's configuration cannot be read.
     """
     known = ", ".join(params.models)
     if model is None:
@@ -102,10 +98,7 @@ def find_weights(
         raise ConfigError(f"--condition: {source} has no {condition!r}; {near}there are {known}")
     trained = Path(params.artifacts) / "adapters" / model / condition
     if not trained.is_dir():
-        makers = {path: node.name for node in StageGraph(params).values() for path in node.outputs}
-        raise ArtifactError(
-            f"{trained} does not exist: {condition} is not trained yet; `dvc repro {makers[str(trained)]}` makes it"
-        )
+        raise ArtifactError(f"{trained} does not exist: {condition} is not trained yet; `dvc repro` makes it")
     return Weights(model, condition, config, trained)
 
 

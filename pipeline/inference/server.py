@@ -25,7 +25,7 @@ from pipeline.core.random_streams import stream_seed
 from pipeline.engines.loading.conditioned_model import ConditionedModel
 from pipeline.errors import PipelineError
 from pipeline.inference.opening import context_length
-from pipeline.inference.protocol import ApiError, ChatRequest, CompletionRequest, Writer, parse_request, usage
+from pipeline.inference.protocol import ApiError, ChatRequest, parse_request, usage, written
 from pipeline.inference.token_stream import Job, Piece, pieces
 
 MOST_TOKENS = 2**22
@@ -51,11 +51,7 @@ class ModelServer:
     def application(self) -> Starlette:
         """The ASGI application."""
         return Starlette(
-            routes=[
-                Route("/v1/models", self._models),
-                Route("/v1/chat/completions", partial(self._answer, chat=True), methods=["POST"]),
-                Route("/v1/completions", partial(self._answer, chat=False), methods=["POST"]),
-            ],
+            routes=[Route("/v1/models", self._models), Route("/v1/chat/completions", self._answer, methods=["POST"])],
             exception_handlers={ApiError: _refusal, Exception: _refusal},
         )
 
@@ -63,59 +59,45 @@ class ModelServer:
         shared = {"object": "model", "created": self._created, "owned_by": "pipeline"}
         return JSONResponse({"object": "list", "data": [{"id": name, **shared} for name in self._served]})
 
-    async def _answer(self, request: Request, chat: bool) -> Response:
+    async def _answer(self, request: Request) -> Response:
         try:
             content = json.loads(await request.body())
             # JSON allows half a character, which no tokenizer takes.
             json.dumps(content, ensure_ascii=False).encode()
         except ValueError as error:
             raise ApiError(400, f"the body of the request is not JSON ({error})") from None
-        body = parse_request(content, chat)
+        body = parse_request(content)
         if body.model not in self._served:
             known = ", ".join(self._served)
             raise ApiError(404, f"there is no model {body.model!r}; there are {known}", "model_not_found")
         job = await self._run(lambda: self._job(body))
-        prompt_tokens = sum(map(len, job.prompts))
-        writer = Writer(chat, secrets.token_hex(12), int(time.time()), body.model)
-        steps = self._steps(request, job, self._served[body.model])
+        head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": body.model}
+        write, steps = partial(written, head), self._steps(request, job, self._served[body.model])
         if body.stream:
-            events = _events(writer, steps, prompt_tokens if body.stream_options.include_usage else None)
+            events = _events(write, steps, len(job.prompt) if body.stream_options.include_usage else None)
             return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-        return JSONResponse(writer.reply([piece async for step in steps for piece in step], prompt_tokens))
+        drawn = [piece async for step in steps for piece in step]
+        counts = usage(len(job.prompt), sum(piece.num_tokens for piece in drawn))
+        return JSONResponse(write(drawn, counts, whole=True))
 
-    def _job(self, body: ChatRequest | CompletionRequest) -> Job:
+    def _job(self, body: ChatRequest) -> Job:
         """What a request asks for. Raises ApiError."""
-        prompts = self._prompts(body)
-        longest = max(map(len, prompts))
-        room = UNLIMITED if self._context is None else self._context - longest
-        limit = body.limit or max(room, 1)
+        messages = [{"role": message.role, "content": message.content} for message in body.messages]
+        try:
+            prompt = self._loaded.encode_messages(messages, False)
+        except PipelineError as error:
+            raise ApiError(400, f"messages: {error}") from None
+        room = UNLIMITED if self._context is None else self._context - len(prompt)
+        limit = body.max_completion_tokens or body.max_tokens or max(room, 1)
         if self._context is not None and limit > room:
-            what = f"the model takes {self._context} tokens; the request has {longest} and its answer up to {limit}"
+            what = f"the model takes {self._context} tokens; the request has {len(prompt)} and its answer up to {limit}"
             raise ApiError(400, what, "context_length_exceeded")
-        if (most := MOST_TOKENS // limit) < len(prompts) * body.n:
+        if (most := MOST_TOKENS // limit) < body.n:
             what = f"at most {most} answers of up to {limit} tokens can be asked for at once"
             raise ApiError(400, f"n: {what}; fewer tokens allow more answers")
         seed = (secrets.randbits(63) if body.seed is None else body.seed) % 2**64
-        seeds = [
-            [stream_seed(seed, "choice", place, index) if place or index else seed for index in range(body.n)]
-            for place in range(len(prompts))
-        ]
-        return Job(prompts, seeds, limit, body.temperature, body.top_p, body.stop, body.stream)
-
-    def _prompts(self, body: ChatRequest | CompletionRequest) -> list[list[int]]:
-        """Token ids of the requests."""
-        if isinstance(body, ChatRequest):
-            messages = [{"role": message.role, "content": message.content} for message in body.messages]
-            try:
-                return [self._loaded.encode_messages(messages, False)]
-            except PipelineError as error:
-                raise ApiError(400, f"messages: {error}") from None
-        encode = self._loaded.tokenizer
-        prompts = [encode(item)["input_ids"] if isinstance(item, str) else item for item in body.prompt]
-        known = self._loaded.model.get_input_embeddings().num_embeddings
-        if any(not ids or max(ids) >= known for ids in prompts):
-            raise ApiError(400, f"prompt: one is empty, or has a token that is not below {known}")
-        return prompts
+        seeds = [seed, *(stream_seed(seed, "choice", 0, index) for index in range(1, body.n))]
+        return Job(prompt, seeds, limit, body.temperature, body.top_p, body.stop, body.stream)
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._worker, work)
@@ -139,7 +121,9 @@ class ModelServer:
             return next(steps, None)
 
 
-async def _events(writer: Writer, steps: AsyncIterator[list[Piece]], prompt_tokens: int | None) -> AsyncIterator[str]:
+async def _events(
+    write: Callable[..., dict[str, Any]], steps: AsyncIterator[list[Piece]], prompt_tokens: int | None
+) -> AsyncIterator[str]:
     """Server-sent events; with ``prompt_tokens``, what was used is told at the end."""
     completion_tokens = 0
 
@@ -151,9 +135,9 @@ async def _events(writer: Writer, steps: AsyncIterator[list[Piece]], prompt_toke
             async for step in steps:
                 for piece in step:
                     completion_tokens += piece.num_tokens
-                    yield event(writer.chunk(piece))
+                    yield event(write([piece], None, whole=False))
         if prompt_tokens is not None:
-            yield event(writer.chunk(None, usage(prompt_tokens, completion_tokens)))
+            yield event(write([], usage(prompt_tokens, completion_tokens), whole=False))
     except Exception as error:
         # The status has been sent; what is left is to say so where the client reads.
         traceback.print_exception(error, file=sys.stderr)

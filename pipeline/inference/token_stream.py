@@ -7,17 +7,16 @@ import torch
 
 from pipeline.engines.loading.conditioned_model import ConditionedModel
 from pipeline.engines.sampling.generate import generation_from_tokens, uniform_numbers
-from pipeline.engines.sampling.greedy import first_stop
-from pipeline.engines.sampling.samplers import RandomDraws, SamplingLaw, sample_rows
+from pipeline.engines.sampling.samplers import Draws, SamplingLaw, sample_rows
 
 
 @dataclass(frozen=True)
 class Job:
     """Samples to draw."""
 
-    prompts: Sequence[Sequence[int]]
-    seeds: Sequence[Sequence[int]]
-    """For each prompt, one seed per sample; a sample is what the Hugging Face engine draws with that seed."""
+    prompt: Sequence[int]
+    seeds: Sequence[int]
+    """One per sample, which is what the Hugging Face engine draws with that seed."""
     max_new_tokens: int
     temperature: float
     """0 takes the most probable token at every step."""
@@ -30,36 +29,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Piece:
-    """What has been drawn of a sample since its last piece."""
+    """What has been drawn of sample ``index`` since its last piece."""
 
     index: int
-    """The sample's place among those of all prompts, in their order."""
     text: str
     num_tokens: int
     finish_reason: str | None
     """"stop" or "length" in the last piece of a sample, else None."""
-
-
-class _StoppingDraws(RandomDraws):
-    """Random draws that end at stop strings."""
-
-    def __init__(self, loaded: ConditionedModel, job: Job) -> None:
-        seeds = [seed for own in job.seeds for seed in own]
-        greedy = job.temperature == 0
-        law = SamplingLaw(1.0 if greedy else job.temperature, job.top_p, 1 if greedy else None)
-        uniforms = uniform_numbers(seeds, job.max_new_tokens, loaded.device)
-        super().__init__(loaded.model, uniforms, loaded.stop_ids, [law] * len(seeds))
-        self._stops, self._tokenizer = job.stops, loaded.tokenizer
-
-    def draw(
-        self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See Draws."""
-        drawn, goes_on = super().draw(logits, rows, samples, step)
-        if self._stops:
-            texts = [self._tokenizer.decode(tokens, skip_special_tokens=True) for tokens in self.drawn(samples)]
-            goes_on &= torch.tensor([first_stop(text, self._stops) < 0 for text in texts], device=goes_on.device)
-        return drawn, goes_on
 
 
 def _settled(text: str, stops: Sequence[str]) -> int:
@@ -72,27 +48,24 @@ def _settled(text: str, stops: Sequence[str]) -> int:
 @torch.inference_mode()
 def pieces(loaded: ConditionedModel, job: Job, batch_size: int) -> Iterator[list[Piece]]:
     """Draw the samples of a job, at most ``batch_size`` together; yields what each step has added to each sample."""
-    draws, counts = _StoppingDraws(loaded, job), [len(own) for own in job.seeds]
+    law = SamplingLaw(1.0, 1.0, 1) if job.temperature == 0 else SamplingLaw(job.temperature, job.top_p, None)
+    uniforms, laws = uniform_numbers(job.seeds, job.max_new_tokens, loaded.device), [law] * len(job.seeds)
+    draws = Draws(loaded.model, loaded.tokenizer, uniforms, loaded.stop_ids, laws, stops=job.stops)
     # Of each unfinished sample, how many characters and tokens have been handed on.
-    told = dict.fromkeys(range(sum(counts)), (0, 0))
-    for finished in sample_rows(draws, job.prompts, counts, batch_size):
+    told = dict.fromkeys(range(len(job.seeds)), (0, 0))
+    for finished in sample_rows(draws, [job.prompt], [len(job.seeds)], batch_size):
         ended, lengths, step = set(finished.tolist()), draws.lengths.tolist(), []
         for index, (characters, tokens) in list(told.items()):
             if index not in ended and not (job.piecewise and lengths[index] > tokens):
                 continue
-            text, reason = _text(loaded, job, draws, index, index in ended)
+            (drawn,) = draws.drawn(torch.tensor([index], device=draws.lengths.device))
+            whole = generation_from_tokens(loaded.tokenizer, drawn, 0, loaded.stop_ids, True, job.stops)
+            text, reason = whole.text, whole.finish_reason
+            if index not in ended:
+                text, reason = text[: _settled(text, job.stops)], None
             if len(text) > characters or reason:
                 step.append(Piece(index, text[characters:], lengths[index] - tokens, reason))
                 told[index] = (len(text), lengths[index])
             if reason:
                 del told[index]
         yield step
-
-
-def _text(loaded: ConditionedModel, job: Job, draws: RandomDraws, index: int, ended: bool) -> tuple[str, str | None]:
-    """What is certain of a sample's text, and why it has ended."""
-    (tokens,) = draws.drawn(torch.tensor([index], device=draws.lengths.device))
-    whole = generation_from_tokens(loaded.tokenizer, tokens, 0, loaded.stop_ids, skip_special_tokens=True)
-    if (end := first_stop(whole.text, job.stops)) >= 0:
-        return whole.text[:end], "stop" if ended else None
-    return (whole.text, whole.finish_reason) if ended else (whole.text[: _settled(whole.text, job.stops)], None)

@@ -92,7 +92,7 @@ def _device() -> str:
 
 def _tokens_read() -> int:
     # Loaded by what loads a model.
-    counter = sys.modules.get("pipeline.engines.loading.token_count")
+    counter = sys.modules.get("pipeline.engines.loading.model")
     return counter.tokens_read() if counter is not None else 0
 
 

@@ -91,7 +91,7 @@ def train_adapter(
         ConfigError: The processes are not those of the section ``distributed``, or a step has too few passes for them.
         BusyError: Another run trains the same adapter.
     """
-    from pipeline.engines.loading.encoders import request_encoder
+    from pipeline.engines.loading.chat import request_encoder
     from pipeline.engines.loading.model import load_tokenizer
     from pipeline.engines.training import fit
     from pipeline.engines.training.distributed import process_group

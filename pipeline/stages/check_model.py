@@ -1,8 +1,7 @@
 """Check a checkpoint and its tokenizer before any costly work, and record their identity.
 
-Stops with one sentence if a file is missing, the answer terminator is not a token, the
-request has a wrong BOS token, or a canonical number does not survive the tokenizer. No weights
-are loaded; the stage preflight does that.
+Stops with one sentence if a file is missing, the answer terminator is not a token, the request has a wrong BOS token,
+or a canonical number does not survive the tokenizer. No weights are loaded.
 """
 
 from pathlib import Path
@@ -16,10 +15,9 @@ from pipeline.sources.repository import pinned_commit
 
 def main(run: StageRun, model: str, prompts: list[Path], output: Path) -> None:
     """Write the model's report: files or hub commit, terminator, and one request token by token."""
-    from pipeline.engines.loading import chat
-    from pipeline.engines.loading.encoders import request_encoder
+    from pipeline.engines.loading.chat import answer_terminator, request_encoder
     from pipeline.engines.loading.model import checkpoint_files, load_tokenizer
-    from pipeline.engines.sampling import preflight
+    from pipeline.engines.sampling.preflight import check_numbers
     from pipeline.sources.import_gguf import named_quantisation
 
     config = run.params.models[model]
@@ -28,12 +26,12 @@ def main(run: StageRun, model: str, prompts: list[Path], output: Path) -> None:
     revision = None if local else pinned_commit(config.checkpoint, config.revision, "model")
     run.record.add(revision=revision)
     tokenizer = load_tokenizer(config, revision)
-    terminator = chat.answer_terminator(tokenizer, config.terminator)
+    terminator = answer_terminator(tokenizer, config.terminator)
     requests = read_requests(*prompts)
     # Laws of one's own may be all that is trained on.
     request = requests[0].text if requests else "Give me one random number."
     ids = request_encoder(tokenizer, config)(request)
-    preflight.check_numbers(tokenizer, terminator)
+    check_numbers(tokenizer, terminator)
     report = {
         "checkpoint": config.checkpoint,
         "revision": revision,

@@ -1,72 +1,54 @@
 """Check, before anything costly runs, that a model and the configured engine do what the experiment counts on.
 
-Stops with one sentence if the request has a wrong BOS token, the model's turn ends with another token than the
-answer terminator, a number does not survive the tokenizer, decoding does not stop, a random adapter changes nothing
-or merges wrongly, or what the engine samples is not the model's softmax at temperature 1. Warns where the model's
-answers are too alike to show a wrong engine.
+Stops with one sentence if the model's turn ends with another token than the answer terminator, a random adapter changes
+nothing or merges wrongly, or what the engine samples is not the model's softmax at temperature 1. Warns where the
+model's answers are too alike to show a wrong engine.
 """
 
-from collections.abc import Sequence
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from tqdm import tqdm
 
 from pipeline.artifacts.model_report import checkpoint_identity, model_revision
 from pipeline.artifacts.prompts import read_requests
 from pipeline.artifacts.storage import write_json
-from pipeline.config.params import Params
-from pipeline.core.prompts.text import TextPrompt
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.engines.loading.encoders import request_encoder
 from pipeline.engines.sampling.conditioned_engine import open_engine
 
 if TYPE_CHECKING:
     from pipeline.engines.sampling.preflight_law import LawCheck
 
-CHECKS = ("request", "turn_end", "numbers", "stop", "adapter", "laws")
+CHECKS = ("turn_end", "adapter", "laws")
 # Of each kind of prompts, structured and open-ended: those with the most random answers.
 LAW_REQUESTS = 2
 
 
 def _check_weights(
-    config: Params, model: str, revision: str | None, tables: Sequence[Sequence[TextPrompt]], progress: tqdm
-) -> tuple[dict[str, Any], list["LawCheck"]]:
-    """The checks of tokenizer, checkpoint and adapters, and those of the engine with requests of each of the tables.
+    run: StageRun, model: str, revision: str | None, tables: list[dict[str, str]]
+) -> tuple[dict[str, float], list["LawCheck"]]:
+    """The figures of a random adapter, and the checks of the engine with requests of each of the tables.
 
     The model is gone when this returns.
     """
-    from pipeline.engines.loading import chat
+    from pipeline.engines.loading.chat import answer_terminator, request_encoder
     from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
     from pipeline.engines.sampling import preflight, preflight_law
 
-    settings = config.models[model]
+    config, settings = run.params, run.params.models[model]
     tokenizer = load_tokenizer(settings, revision)
-    terminator = chat.answer_terminator(tokenizer, settings.terminator)
-    encode = request_encoder(tokenizer, settings)
-    kinds = [{row.prompt_id: encode(row.text) for row in table} for table in tables]
-    ids = next(iter(kinds[0].values()))
-    details: dict[str, Any] = {"request": tokenizer.convert_ids_to_tokens(ids)}
-    progress.write(" ".join(details["request"]))
     # The released code ends answers with EOS, however the model ends its turn.
-    released = config.compat == "released_code"
-    details["turn_end"] = preflight.check_turn_end(
-        tokenizer, settings.chat.template_arguments, terminator, required=not released
-    )
-    details["numbers"] = preflight.check_numbers(tokenizer, terminator)
-    progress.update(len(details))
+    if config.compat != "released_code":
+        terminator = answer_terminator(tokenizer, settings.terminator)
+        preflight.check_turn_end(tokenizer, settings.chat.template_arguments, terminator)
     loaded = load_model(settings, revision)
-    stops = stop_ids(loaded, tokenizer, settings.terminator)
-    details["stop"] = preflight.check_stop(loaded, tokenizer, ids, terminator, stops)
-    progress.update()
-    chosen: dict[str, list[int]] = {}
+    encode, chosen = request_encoder(tokenizer, settings), {}
+    kinds = [{name: encode(text) for name, text in table.items()} for table in tables]
     for kind in kinds:
         chosen |= preflight_law.most_random(loaded, kind, LAW_REQUESTS)
-    checks = preflight_law.law_checks(loaded, tokenizer, chosen, stops)
+    checks = preflight_law.law_checks(loaded, tokenizer, chosen, stop_ids(loaded, tokenizer, settings.terminator))
     # Last: it changes the weights by rounding.
-    details["adapter"] = preflight.check_adapter(loaded, settings, config.train, ids, config.seed)
-    progress.update()
-    return details, checks
+    ids = next(iter(kinds[0].values()))
+    return preflight.check_adapter(loaded, settings, config.train, ids, config.seed), checks
 
 
 def main(
@@ -79,24 +61,30 @@ def main(
     details: Path,
 ) -> None:
     """Write ``output``, which names the checks that were passed, and its numbers to ``details``."""
-    from pipeline.engines.loading.memory import release
+    import torch
+
     from pipeline.engines.sampling import preflight_law
 
-    config = run.params
+    config, numbers = run.params, dict[str, Any]()
     # Without families there are no structured prompts.
-    tables = [table for table in (read_requests(*prompts), read_requests(open_prompts)) if table]
+    read = (read_requests(*prompts), read_requests(open_prompts))
+    tables = [{row.prompt_id: row.text for row in table} for table in read if table]
     with run.tracked() as tracking:
         progress = tracking.bar(total=len(CHECKS), desc=run.title, unit="check")
-        numbers, checks = _check_weights(config, model, model_revision(model_report), tables, progress)
-        release()
+        numbers["adapter"], checks = _check_weights(run, model, model_revision(model_report), tables)
+        progress.update(2)
+        # The model that was checked makes room for the engine's.
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
         error = preflight_law.RELATIVE_ERROR[config.models[model].dtype]
-        numbers["power"] = preflight_law.power(checks, config.seed, error)
+        numbers["power"] = preflight_law.power(checks, error)
         noticed = ", ".join(f"{name} {value:.3f}" for name, value in numbers["power"].items())
         progress.write(f"{model}: probability that the samples show a wrong engine: {noticed}")
         numbers["warning"] = preflight_law.power_warning(numbers["power"])
         if numbers["warning"]:
             progress.write(f"warning: {model}: {numbers['warning']}")
-        probe = tables[0][0].text
+        probe = next(iter(tables[0].values()))
         engine = open_engine(config, model, "base", model_report, model_report, probe)
         numbers["laws"] = preflight_law.check_laws(engine, checks, seed=config.seed, model=model, relative_error=error)
         tracking.log({"laws/p_value": numbers["laws"]["p_value"]})

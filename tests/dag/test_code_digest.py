@@ -146,7 +146,7 @@ EDITED = {
     "axes/mcq/multiple_choice.py": ("eval-mcq", NO_SAMPLING),
     "core/statistics/summarise.py": ("eval-structured", ("generate", "train-", "score-structured", "exact-structured")),
     "core/tries/trie.py": ("build-tries", ("discretize", "eval-mcq")),
-    "engines/loading/adapter.py": ("generate-mcq", ("train-", "eval-mcq", "eval-structured", "build-")),
+    "engines/loading/conditioned_model.py": ("generate-mcq", ("train-", "eval-mcq", "eval-structured", "build-")),
     "engines/loading/model.py": ("train-soft", ("eval-mcq", "eval-structured", "discretize")),
     "engines/training/fit.py": ("train-hard", ("generate", "score", "exact", "eval-")),
     "engines/sampling/transformers_engine.py": ("generate-mcq", ("train-", "score", "eval-", "build-")),

@@ -1,6 +1,5 @@
 """What the tests of all engines share: an adapter, a request, and the exact law of two-token answers."""
 
-import contextlib
 from collections import Counter
 
 import torch
@@ -78,22 +77,4 @@ def follows(generations, law):
     """p-value of the generations under the law (Pearson's chi-square)."""
     counts = Counter((answer.text, answer.num_tokens, answer.finish_reason) for answer in generations)
     assert set(counts) <= set(law)
-    return LawCells(law, counts.total()).test(counts).p_value
-
-
-@contextlib.contextmanager
-def limited_rows(model, most):
-    """A model that is out of memory with more than ``most`` rows; gives the list of the sizes that did fit."""
-    sizes = []
-
-    def check(module, arguments, options):
-        rows = len(options["input_ids"])
-        if rows > most:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
-        sizes.append(rows)
-
-    hook = model.base_model.register_forward_pre_hook(check, with_kwargs=True)
-    try:
-        yield sizes
-    finally:
-        hook.remove()
+    return LawCells(law, counts.total()).p_value(counts)

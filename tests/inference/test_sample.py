@@ -2,12 +2,10 @@
 
 import io
 import json
-import math
 import os
 import re
 import sys
 
-import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -15,15 +13,11 @@ from rich.console import Console
 
 from pipeline import sample
 from pipeline.artifacts.storage import read_table
-from pipeline.core.laws.families import FAMILIES
-from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.structured import make_prompt
 from pipeline.engines.sampling.generate import Generation
 from pipeline.engines.sampling.text_engine import Sample
 from pipeline.errors import ArtifactError, ConfigError, DomainError, ModelError, PipelineError
-from pipeline.inference import sampling
-from pipeline.inference.terminal import bin_edges, bin_labels, one_line, sample_shares, show_answers, target_shares
 from tests.conftest import ROOT
 from tests.forked import ForkedModule
 from tests.stages.conftest import run_stage
@@ -78,11 +72,11 @@ def test_laws_of_ones_own_are_known(project, run, tmp_path, monkeypatch):
 
     texts = ["20", " 20", "30", "40", "99", "Monday", ""]
     samples = [Sample("", place, Generation(0, text, 1, "stop")) for place, text in enumerate(texts)]
-    monkeypatch.setattr(sampling, "draw", lambda engine, asked: iter(samples))
+    monkeypatch.setattr(sample, "draw", lambda engine, asked: iter(samples))
     out, err = run("How old is somebody?", "--params", path, "-n", 7)
     assert out.split("\n")[:-1] == texts
     # Four of the five numbers are in the support and match the law.
-    assert re.search(r"normalised W1 +0\.000", err) and "57.1%" in err
+    assert re.search(r"normalised W1 +0\.000", err) and "57.1%" in err and re.search(r"\n50% +20 +20 *\n", err)
     assert all(f"{reason} 1" in err for reason in ("out_of_support", "not_a_number", "empty"))
 
 
@@ -92,12 +86,12 @@ def test_a_pipe_gets_the_answers_in_order_and_standard_error_the_summary(run, tm
     path = tmp_path / "samples.csv"
     shown, _ = run(*words, "--output", path, "--batch-size", 3)
     table = pd.read_csv(path, keep_default_na=False)
-    assert out.split("\n")[:-1] == [one_line(text) for text in table["text"]]
+    assert out.split("\n")[:-1] == [sample.one_line(text) for text in table["text"]]
     assert list(table["sample_index"]) == list(range(300))
     assert err == shown and "embedded-soft, 300 answers to: Name a colour." in err
     answer, count = table["answer"][table["invalid"] == ""].value_counts().pipe(lambda c: (c.index[0], c.iloc[0]))
     listed = [line for line in err.splitlines() if f" {count} " in line]
-    assert any(one_line(answer) in line and f"{count / 300:.1%}" in line for line in listed)
+    assert any(sample.one_line(answer) in line and f"{count / 300:.1%}" in line for line in listed)
     assert run(*words[:-3], 6, *words[-2:])[0] != out
 
 
@@ -125,7 +119,7 @@ def test_any_checkpoint_with_any_adapter(project, tiny_model, run, tmp_path):
         (["a", "--model", "other"], ConfigError, "has no 'other'; there are embedded"),
         (["a", "--model", "./nowhere"], PipelineError, "nowhere"),
         (["a", "--condition", "sot"], ConfigError, "has no 'sot'; did you mean soft. there are base, soft, hard"),
-        (["a", "--condition", "hard"], ArtifactError, "not trained yet; `dvc repro train-hard@embedded` makes it"),
+        (["a", "--condition", "hard"], ArtifactError, "not trained yet; `dvc repro` makes it"),
         (["a", "--condition", "soft", "--adapter", "x"], ConfigError, "name two adapters"),
         (["a\udc80"], ConfigError, "no text in UTF-8"),
         (["a", "--output", "x.txt"], ConfigError, "neither of .csv, .jsonl"),
@@ -156,30 +150,9 @@ def test_a_reader_that_has_enough_ends_the_drawing(project, tmp_path):
     assert "answers to: Generate exactly ONE random number" in process.errors
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_law_has_bins_in_which_its_quantiles_lie_as_often_as_it_says(family):
-    law = FAMILIES[family].law_at(next(FAMILIES[family].grid_points("test", "selected")))
-    edges = bin_edges(law)
-    target, size = target_shares(law, edges), 4000
-    samples = quantile(law, (np.arange(size) + 0.5) / size)
-    assert target.sum() == pytest.approx(1) and (target >= 0).all()
-    assert np.abs(sample_shares(samples, edges) - target).max() < 2 / size
-    assert len(set(bin_labels(law, edges))) == len(target) <= 24
-    assert (np.diff(edges) > 0).all() and target.max() < 0.95
-
-
-def test_values_of_an_integer_law_are_named():
-    law = make_prompt("poisson", {"lambda": 1.0}, "ood").law
-    edges = bin_edges(law)
-    labels = bin_labels(law, edges)
-    assert labels[:2] == ["0", "1"] and labels[-1].startswith("from ")
-    assert target_shares(law, edges)[0] == pytest.approx(math.exp(-1))
-    assert sample_shares(np.array([0.0, 1.0, 1.0, 50.0]), edges).tolist()[:2] == [0.25, 0.5]
-
-
 def test_answers_cannot_command_the_terminal():
-    assert one_line("a\x1b[2Jb\nc\u202e é") == "a\\x1b[2Jb\\nc\\u202e é"
+    assert sample.one_line("a\x1b[2Jb\nc\u202e é") == "a\\x1b[2Jb\\nc\\u202e é"
     row = {"answer": "[red]\x1b[2J", "invalid": None, "finish_reason": "stop"}
     file = io.StringIO()
-    show_answers(Console(file=file, width=100), "m", "[bold]", [row] * 3)
+    sample.show(Console(file=file, width=100), "m", "[bold]", [row] * 3, *sample.commonest([row] * 3))
     assert "[red]\\x1b[2J" in file.getvalue() and "[bold]" in file.getvalue() and "\x1b" not in file.getvalue()

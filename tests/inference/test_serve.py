@@ -58,22 +58,13 @@ def chat(client):
     return ask
 
 
-@pytest.fixture
-def complete(client):
-    def ask(**changes):
-        values = {"model": "tiny-soft", "prompt": "A number:", "seed": 3, "max_tokens": 6} | changes
-        return client.completions.create(**values)
-
-    return ask
-
-
 def expected(loaded, ids, seeds, limit=6, **changes):
     """Answers of the engine in this process."""
     settings = {"stop_ids": loaded.stop_ids, "max_new_tokens": limit, "temperature": 1.0, "top_p": 1.0, "batch_size": 4}
     return generate(loaded.model, loaded.tokenizer, ids, seeds, **(settings | changes))
 
 
-def test_an_answer_is_the_pipelines_own_with_that_seed(client, chat, complete, loaded):
+def test_an_answer_is_the_pipelines_own_with_that_seed(client, chat, loaded):
     assert [model.id for model in client.models.list()] == ["tiny", "tiny-soft"]
     ids = loaded.encode_messages(MESSAGES, False)
     for seed in range(4):
@@ -84,21 +75,18 @@ def test_an_answer_is_the_pipelines_own_with_that_seed(client, chat, complete, l
         with loaded.model.disable_adapter():
             (other,) = expected(loaded, ids, [seed])
         assert chat(seed=seed, model="tiny").choices[0].message.content == other.text
-        assert complete(seed=seed, prompt=ids).choices[0].text == expected(loaded, ids, [seed])[0].text
 
 
-def test_several_samples_of_several_prompts(complete):
-    reply = complete(prompt=["A number:", "One word:"], n=3)
-    texts = [choice.text for choice in reply.choices]
-    assert [choice.index for choice in reply.choices] == list(range(6)) and len(set(texts)) > 3
-    assert texts == [choice.text for choice in complete(prompt=["A number:", "One word:"], n=3).choices]
-    assert complete(n=1).choices[0].text == texts[0] and complete(seed=None, n=1).choices[0].text is not None
-    (greedy,) = {choice.text for choice in complete(temperature=0, n=4).choices}
-    assert greedy == complete(temperature=0, seed=9).choices[0].text
+def test_several_samples(chat):
+    texts = [choice.message.content for choice in chat(n=6).choices]
+    assert texts == [choice.message.content for choice in chat(n=6).choices] and len(set(texts)) > 3
+    assert chat(n=1).choices[0].message.content == texts[0]
+    (greedy,) = {choice.message.content for choice in chat(temperature=0, n=4).choices}
+    assert greedy == chat(temperature=0, seed=9).choices[0].message.content
 
 
 @pytest.mark.parametrize("n", [1, 7])
-def test_a_stream_has_the_same_answers(chat, complete, n):
+def test_a_stream_has_the_same_answers(chat, n):
     """Whole characters at a time, whatever the steps."""
     settings = {"n": n, "stream_options": {"include_usage": True}, "stream": True}
     whole, parts = chat(n=n, max_completion_tokens=12), list(chat(max_completion_tokens=12, **settings))
@@ -111,21 +99,18 @@ def test_a_stream_has_the_same_answers(chat, complete, n):
     assert texts == [choice.message.content for choice in whole.choices]
     assert reasons == [choice.finish_reason for choice in whole.choices]
     assert parts[-1].usage == whole.usage and parts[-1].choices == [] and len(parts) > n + 1
-    pieces = [chunk.choices[0] for chunk in complete(max_tokens=12, n=n, stream=True)]
-    joined = ["".join(piece.text for piece in pieces if piece.index == index) for index in range(n)]
-    assert joined == [choice.text for choice in complete(max_tokens=12, n=n).choices]
 
 
 @pytest.mark.parametrize("piecewise", [False, True])
-def test_stop_strings_end_an_answer(complete, piecewise):
-    whole = [choice.text for choice in complete(n=6, max_tokens=20).choices]
+def test_stop_strings_end_an_answer(chat, piecewise):
+    whole = [choice.message.content for choice in chat(n=6, max_completion_tokens=20).choices]
     stops = sorted({text[size : size + 2] for text in whole for size in (3, 6)})
     stops = [stop for stop in stops if len(stop) == 2 and "\ufffd" not in stop][:4]
     assert stops
-    reply = complete(n=6, max_tokens=20, stop=stops, stream=piecewise)
+    reply = chat(n=6, max_completion_tokens=20, stop=stops, stream=piecewise)
     texts, reasons = [""] * 6, [None] * 6
     for choice in [item for chunk in reply for item in chunk.choices] if piecewise else reply.choices:
-        texts[choice.index] += choice.text
+        texts[choice.index] += (choice.delta if piecewise else choice.message).content
         reasons[choice.index] = choice.finish_reason
     for text, reason, full in zip(texts, reasons, whole, strict=True):
         places = [full.find(stop) for stop in stops if stop in full]
@@ -156,20 +141,13 @@ def test_what_is_not_allowed_is_refused_with_the_parameters_name(chat, changes, 
     assert caught.value.type == "invalid_request_error"
 
 
-def test_errors_have_openais_format(address, chat, complete):
+def test_errors_have_openais_format(address, chat):
     with pytest.raises(openai.NotFoundError, match="there is no model 'other'") as caught:
         chat(model="other")
     assert caught.value.code == "model_not_found"
-    with pytest.raises(openai.BadRequestError, match="not below"):
-        complete(prompt=[10**6])
-    for path, body in (
-        ("/chat/completions", b"{"),
-        ("/chat/completions", b'{"model": "tiny", "messages": [{"role": "user", "content": "\\ud800"}]}'),
-        ("/completions", b'{"model": "tiny", "prompt": "a", "temperature": NaN}'),
-        ("/completions", b"[]"),
-    ):
+    for body in (b"{", b"[]", b'{"model": "tiny", "messages": [{"role": "user", "content": "\\ud800"}]}'):
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(urllib.request.Request(address + path, body))
+            urllib.request.urlopen(urllib.request.Request(f"{address}/chat/completions", body))
         assert refused.value.code == 400
         assert set(json.loads(refused.value.read())["error"]) == {"message", "type", "param", "code"}
 

@@ -15,7 +15,6 @@ from pipeline.compose import compose_params
 from pipeline.config.params import validate
 from pipeline.engines.loading import chat
 from pipeline.engines.loading.model import load_model, load_tokenizer, next_log_probabilities
-from pipeline.engines.scoring.tree_attention import sliding_window
 from pipeline.engines.scoring.tree_scorer import TreeScorer
 from pipeline.sources import import_gguf
 from tests.conftest import ROOT
@@ -75,7 +74,7 @@ def test_a_request_begins_once(gemma):
 def test_numbers_behind_a_text_longer_than_its_windows(gemma):
     """Packed trees, whose nodes do not all see the beginning, against each number by itself."""
     model, tokenizer = gemma
-    assert sliding_window(model) == 512
+    assert model.config.get_text_config().sliding_window == 512
     prompt = tokenizer("Here are some random numbers: " + "3.14, 2.72, " * 80)["input_ids"]
     assert len(prompt) > 520
     paths = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("12.5", "12.7", "1", "9.99")]

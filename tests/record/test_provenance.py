@@ -6,7 +6,7 @@ import time
 import torch
 import transformers
 
-from pipeline.engines.loading.token_count import count_tokens
+from pipeline.engines.loading.model import count_tokens
 from pipeline.record.provenance import StageRecord, Usage, sha256_path
 
 

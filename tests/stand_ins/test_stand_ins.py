@@ -1,4 +1,4 @@
-"""The stand-ins follow their families' rules, and all of the pipeline's engines run on them."""
+"""The stand-ins follow their families' rules, and are scored and trained."""
 
 from dataclasses import replace
 
@@ -13,10 +13,7 @@ from pipeline.core.training.objectives import hard_target_loss, soft_target_loss
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading import chat
 from pipeline.engines.loading.digit_rule import find_digit_tokens
-from pipeline.engines.loading.model import add_lora, load_model, load_tokenizer, position_logits, stop_ids
-from pipeline.engines.sampling.generate import generate, sample_seeds
-from pipeline.engines.sampling.greedy import greedy_answers
-from pipeline.engines.scoring.task_model import TaskModel
+from pipeline.engines.loading.model import add_lora, load_model, load_tokenizer, position_logits
 from pipeline.engines.scoring.tree_attention import supports_tree_attention
 from pipeline.engines.scoring.tree_scorer import TreeScorer, trie_tree
 from pipeline.engines.training.fit import Checkpoint, FitSettings, Term, fit
@@ -115,46 +112,6 @@ def test_position_logits_and_trees(stand_in):
     scorer = TreeScorer(model)
     scores = scorer.score_trie(scorer.prefill(stand_in.prompt), stand_in.trie)
     np.testing.assert_allclose(scores, expected, atol=1e-4)
-
-
-def test_scores_and_greedy_answers_of_tasks(stand_in):
-    model = stand_in.model()
-    tasks = TaskModel(
-        model,
-        stand_in.tokenizer,
-        stop_ids(model, stand_in.tokenizer, stand_in.config.terminator),
-        max_new_tokens=6,
-        tokens_per_pass=512,
-    )
-    context = "A long question about a random city and a random number, with options A to D. Answer:"
-    for continuation in (" A", " a random colour"):
-        head, tail = tasks.encode_pair(context, continuation)
-        law = plain_log_probabilities(model, [*head, *tail])[len(head) - 1 : -1]
-        expected = sum(row[token].item() for row, token in zip(law, tail, strict=True))
-        found = dict(next(tasks.answer("loglikelihood", [(context, continuation)])))[0][0]
-        assert found == pytest.approx(expected, abs=1e-3)
-        assert head.count(stand_in.tokenizer.bos_token_id) == (chat.text_bos(stand_in.tokenizer) is not None)
-    # Two prompts of different length, together and alone.
-    prompts = [tasks.encode(context), tasks.encode("Name a city.")]
-    settings = dict(stop_ids=tasks.stop_ids, stops=(), max_new_tokens=6)
-    together = dict(
-        item
-        for batch in greedy_answers(model, stand_in.tokenizer, prompts, tokens_per_pass=512, **settings)
-        for item in batch
-    )
-    for index, prompt in enumerate(prompts):
-        alone = next(iter(greedy_answers(model, stand_in.tokenizer, [prompt], tokens_per_pass=512, **settings)))
-        assert together[index] == alone[0][1]
-
-
-def test_generation_does_not_depend_on_the_batch(stand_in):
-    model, seeds = stand_in.model(), sample_seeds(0, ("stand-in",), 12)
-    stops = stop_ids(model, stand_in.tokenizer, stand_in.config.terminator)
-    settings = {"stop_ids": stops, "max_new_tokens": 9, "temperature": 1.0, "top_p": 1.0}
-    few, many = (
-        generate(model, stand_in.tokenizer, stand_in.prompt, seeds, batch_size=size, **settings) for size in (5, 50)
-    )
-    assert few == many and len({answer.text for answer in few}) > 6
 
 
 @pytest.mark.parametrize("method", ["soft", "hard", "exact"])

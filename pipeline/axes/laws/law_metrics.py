@@ -65,7 +65,7 @@ def chi_square_p(counts: np.ndarray, law: FiniteLaw) -> float:
     if counts.sum():
         cells = LawCells(dict(enumerate(law.class_probabilities.tolist())), int(counts.sum()))
         if cells.degrees_of_freedom:
-            return cells.test(dict(enumerate(counts.tolist()))).p_value
+            return cells.p_value(dict(enumerate(counts.tolist())))
     return math.nan
 
 

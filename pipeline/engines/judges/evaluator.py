@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,8 @@ import torch
 
 from pipeline.artifacts.storage import sha256_file
 from pipeline.core.language.novelty import Pair
-from pipeline.engines.loading.kept_models import opened_once
-from pipeline.engines.loading.memory import MemoryLimit
+from pipeline.engines.loading.conditioned_model import opened_once
+from pipeline.engines.loading.memory import length_buckets
 from pipeline.errors import ModelError, first_line
 from pipeline.sources.repository import pinned_commit
 
@@ -102,7 +102,6 @@ class EncodedTexts:
     """Kept of each text."""
     tokens_per_pass: int
     """Tokens per forward pass, padding included."""
-    _memory: MemoryLimit = field(default_factory=MemoryLimit)
 
     def _inputs(self, rows: Sequence[Mapping[str, list[int]]]) -> "BatchEncoding":
         """Rows as right-padded int64[R, T] inputs with their attention mask."""
@@ -113,8 +112,5 @@ class EncodedTexts:
         self, rows: Sequence[Mapping[str, list[int]]], compute: Callable[["BatchEncoding"], torch.Tensor]
     ) -> Iterator[tuple[list[int], np.ndarray]]:
         """Yield the indices of the rows of each pass, and float64 of what ``compute`` makes of its inputs."""
-
-        def run(indices: list[int]) -> np.ndarray:
-            return compute(self._inputs([rows[index] for index in indices])).double().cpu().numpy()
-
-        yield from self._memory.run([len(row["input_ids"]) for row in rows], self.tokens_per_pass, run)
+        for indices in length_buckets([len(row["input_ids"]) for row in rows], self.tokens_per_pass):
+            yield indices, compute(self._inputs([rows[index] for index in indices])).double().cpu().numpy()

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from pipeline.engines.loading.chat import encode_answers
-from pipeline.engines.loading.memory import MemoryLimit, right_padded
+from pipeline.engines.loading.memory import length_buckets, right_padded
 from pipeline.engines.loading.model import position_logits
 from pipeline.engines.scoring.token_scores import candidate_log_probabilities, most_tokens
 
@@ -33,7 +33,7 @@ class WordJudge:
     """
 
     def __init__(self, opened: "ConditionedModel", tokens_per_pass: int):
-        self._opened, self._logits_at, self._memory = opened, position_logits(opened.model), MemoryLimit()
+        self._opened, self._logits_at = opened, position_logits(opened.model)
         self._tokens_per_pass = most_tokens(self._logits_at, tokens_per_pass)
 
     def first_tokens(self, words: Sequence[str]) -> tuple[int, ...]:
@@ -44,12 +44,10 @@ class WordJudge:
     def laws(self, requests: Sequence[str], tokens: Sequence[Sequence[int]]) -> Iterator[list[tuple[int, np.ndarray]]]:
         """Log-probabilities of the first token of the reply to each user message, over its K outcomes ``tokens``.
 
-        Yields (index of the request, float64[K + 1] nats, all other tokens last), a forward pass at a time. Raises
-        ModelError where the GPU's memory is too small for a single request.
+        Yields (index of the request, float64[K + 1] nats, all other tokens last), a forward pass at a time.
         """
         rows = [self._opened.encode(request) for request in requests]
-
-        def run(members: list[int]) -> list[np.ndarray]:
+        for members in length_buckets(list(map(len, rows)), self._tokens_per_pass):
             # Padding is on the right, where attention does not look, and needs no mask.
             ids, own = right_padded([rows[index] for index in members], self._logits_at.device)
             inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
@@ -59,7 +57,5 @@ class WordJudge:
             sizes = [len(each) for each in wanted]
             owners = np.repeat(np.arange(len(members)), sizes)
             values = candidate_log_probabilities(self._logits_at, last, owners, np.concatenate(wanted))
-            return list(map(with_rest, np.split(values, np.cumsum(sizes)[:-1])))
-
-        for members, laws in self._memory.run(list(map(len, rows)), self._tokens_per_pass, run):
+            laws = map(with_rest, np.split(values, np.cumsum(sizes)[:-1]))
             yield list(zip(members, laws, strict=True))

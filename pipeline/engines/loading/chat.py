@@ -1,6 +1,6 @@
 """From a request to token ids, and which token ends the answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from itertools import takewhile
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
+from pipeline.config.models import ModelConfig
 from pipeline.errors import ModelError, first_line
 
 
@@ -31,11 +32,6 @@ def text_bos(tokenizer: PreTrainedTokenizerBase) -> int | None:
     return bos if bos is not None and tokenizer("a")["input_ids"][:1] == [bos] else None
 
 
-def leading_bos(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> int:
-    """How many BOS tokens the text begins with; ChatML as SmolLM2 has it opens every turn with its BOS token."""
-    return sum(1 for _ in takewhile(lambda token: token == tokenizer.bos_token_id, ids))
-
-
 def apply_template(
     tokenizer: PreTrainedTokenizerBase,
     messages: Sequence[Mapping[str, str]],
@@ -53,16 +49,12 @@ def apply_template(
     current_date = arguments.pop("current_date", None)
 
     def strftime_now(pattern: str) -> str:
-        if current_date is None:
+        try:
+            return date.fromisoformat(current_date or "").strftime(pattern)
+        except ValueError:
             raise ModelError(
                 f"the chat template of {tokenizer.name_or_path!r} prints today's date, so requests would change from "
                 "day to day; pin it with current_date: YYYY-MM-DD in the model's chat.template_arguments"
-            )
-        try:
-            return date.fromisoformat(current_date).strftime(pattern)
-        except ValueError:
-            raise ModelError(
-                f"chat.template_arguments.current_date must be a date as YYYY-MM-DD, got {current_date!r}"
             ) from None
 
     arguments |= {"strftime_now": strftime_now, "add_generation_prompt": add_generation_prompt}
@@ -113,14 +105,35 @@ def encode_messages(
         ids = tokenizer(text, add_special_tokens=add_special_tokens)["input_ids"]
     if tokenizer.bos_token_id is not None:
         expected = 0 if text_bos(tokenizer) is None else 1
-        # Some templates print the BOS token although the tokenizer adds none; one is right then, too.
-        count = leading_bos(tokenizer, ids)
+        # Some templates print the BOS token although the tokenizer adds none; one is right then, too. Leading ones
+        # alone count: ChatML as SmolLM2 has it opens every turn with its BOS token.
+        count = sum(1 for _ in takewhile(lambda token: token == tokenizer.bos_token_id, ids))
         if not expected <= count <= (2 if add_special_tokens and expected else 1):
             raise ModelError(
                 f"the encoded request of {tokenizer.name_or_path!r} has {count} BOS tokens, "
                 f"expected {expected} at the start"
             )
     return ids
+
+
+def message_encoder(
+    tokenizer: PreTrainedTokenizerBase, config: ModelConfig
+) -> Callable[[Sequence[Mapping[str, str]], bool], list[int]]:
+    """How a checkpoint is asked: from messages, and whether the model is to reason before it answers, to token ids."""
+    options = config.chat
+
+    def encode(messages: Sequence[Mapping[str, str]], reasons: bool) -> list[int]:
+        arguments = options.reasoning.template_arguments if reasons else options.template_arguments
+        prefix = "" if reasons else options.answer_prefix
+        return encode_messages(tokenizer, messages, arguments, prefix, options.add_special_tokens)
+
+    return encode
+
+
+def request_encoder(tokenizer: PreTrainedTokenizerBase, config: ModelConfig) -> Callable[[str], list[int]]:
+    """From one user message, answered without reasoning, to token ids."""
+    encode = message_encoder(tokenizer, config)
+    return lambda text: encode([{"role": "user", "content": text}], False)
 
 
 def encode_answers(tokenizer: PreTrainedTokenizerBase, answers: Sequence[str]) -> list[list[int]]:

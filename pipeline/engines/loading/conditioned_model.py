@@ -1,14 +1,40 @@
 """Open a model under a condition: the base checkpoint, or with a trained adapter, and how it is asked."""
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pipeline.artifacts.model_report import model_revision
 from pipeline.config.models import ModelConfig
-from pipeline.engines.loading.encoders import message_encoder, request_encoder
-from pipeline.engines.loading.kept_models import opened_once
+from pipeline.errors import ModelError, first_line
+
+Opened = TypeVar("Opened")
+_LAST: ContextVar[dict[Hashable, Any] | None] = ContextVar("last", default=None)
+
+
+@contextlib.contextmanager
+def keep_last_model() -> Iterator[None]:
+    """While the context is open, the model that was opened last is handed out again to whoever asks for the same."""
+    token = _LAST.set({})
+    try:
+        yield
+    finally:
+        _LAST.reset(token)
+
+
+def opened_once(key: Hashable, open_model: Callable[[], Opened]) -> Opened:
+    """What ``open_model`` gives, or gave when it was last called for ``key``; another model is let go of before."""
+    last = _LAST.get()
+    if last is None:
+        return open_model()
+    if key not in last:
+        # Two models at once may be more than there is memory for.
+        last.clear()
+        last[key] = open_model()
+    return last[key]
 
 
 @dataclass(frozen=True)
@@ -28,11 +54,30 @@ class ConditionedModel:
         return self.encode_messages([{"role": "user", "content": text}], False)
 
 
+def load_adapter(model: Any, directory: Path, probe_ids: list[int]) -> Any:
+    """Load a trained adapter, in the model's dtype. Raises ModelError where it changes nothing after ``probe_ids``."""
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        if not (directory / name).exists():
+            raise ModelError(f"adapter {directory} has no {name}")
+    from peft import PeftModel
+
+    from pipeline.engines.loading.model import next_log_probabilities
+
+    before = next_log_probabilities(model, [probe_ids])
+    try:
+        adapted = PeftModel.from_pretrained(model, directory, autocast_adapter_dtype=False).eval()
+    except Exception as error:
+        raise ModelError(f"cannot load the adapter {directory}: {first_line(error)}") from None
+    if (before == next_log_probabilities(adapted, [probe_ids])).all():
+        raise ModelError(f"adapter {directory} does not change the model's log-probabilities")
+    return adapted
+
+
 def open_checkpoint(
     config: ModelConfig, revision: str | None = None, adapter: Path | None = None, probe: str = ""
 ) -> ConditionedModel:
     """Load a checkpoint, at ``revision`` or its own, and an adapter that must show on ``probe``. Raises ModelError."""
-    from pipeline.engines.loading.adapter import load_adapter
+    from pipeline.engines.loading.chat import message_encoder, request_encoder
     from pipeline.engines.loading.model import default_device, load_model, load_tokenizer, stop_ids
 
     def load() -> ConditionedModel:

@@ -1,7 +1,6 @@
 """A tokenizer's digit rule: guessed from its vocabulary, then verified against the tokenizer itself."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import compress
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -14,9 +13,6 @@ from pipeline.engines.loading.chat import answer_terminator, encode_answers
 from pipeline.errors import ModelError
 
 LONGEST_GROUP = 3
-# Strings of each prompt that are tokenized again before digit arithmetic is trusted for it.
-VERIFIED_PER_SPACE = 4
-SPACES_PER_PASS = 64
 
 
 def _candidate(tokenizer: PreTrainedTokenizerBase, max_group: int, terminator: int) -> DigitTokens | None:
@@ -69,35 +65,19 @@ def answer_tokens(
     return ends, find_digit_tokens(tokenizer, ends, num_decimals)
 
 
-def agrees_on(tokenizer: PreTrainedTokenizerBase, tokens: DigitTokens, spaces: Sequence[OutputSpace]) -> list[bool]:
-    """Whether digit arithmetic and the tokenizer agree on strings of each space, the ends among them."""
-    chosen = []
-    for space in spaces:
-        places = np.linspace(0, len(space.values) - 1, VERIFIED_PER_SPACE).astype(int)
-        chosen.append(list(FixedPointStrings(space.values.indices[places], space.values.num_decimals)))
-    encoded = iter(encode_answers(tokenizer, [text for texts in chosen for text in texts]))
-    return [all([tokens.encode(text) == next(encoded) for text in texts]) for texts in chosen]
-
-
 def tries_of(
     tokenizer: PreTrainedTokenizerBase, tokens: DigitTokens | None, terminator: int, spaces: Mapping[str, OutputSpace]
 ) -> Iterator[tuple[str, Trie]]:
-    """(prompt id, trie) of every output space, by digit arithmetic (``tokens``, of ``find_digit_tokens``) where
-    verified.
+    """(prompt id, trie) of every output space, by digit arithmetic (``tokens``, of ``find_digit_tokens``).
 
-    Else, and always where strings are no canonical decimals, by the tokenizer; such tries may hold strings that begin
-    others. Raises ModelError where the tokenizer cannot write a string, or writes two alike.
+    Without a digit rule, and always where strings are no canonical decimals, by the tokenizer; such tries may hold
+    strings that begin others. Raises ModelError where the tokenizer cannot write a string, or writes two alike.
     """
-    names = list(spaces)
-    for start in range(0, len(names), SPACES_PER_PASS):
-        part = names[start : start + SPACES_PER_PASS]
-        opened = [spaces[name] for name in part]
-        numbers = [isinstance(space.values, FixedPointStrings) and tokens is not None for space in opened]
-        agreed = iter(agrees_on(tokenizer, tokens, list(compress(opened, numbers))) if any(numbers) else ())
-        trusted = [number and next(agreed) for number in numbers]
-        fast = build_tries(list(compress(opened, trusted)), tokens)
-        for name, space, ok in zip(part, opened, trusted, strict=True):
-            yield name, next(fast) if ok else _trie_of_texts(tokenizer, terminator, name, space)
+    opened = dict(spaces)
+    numbers = {name: space for name, space in opened.items() if tokens and isinstance(space.values, FixedPointStrings)}
+    built = build_tries(list(numbers.values()), tokens)
+    for name, space in opened.items():
+        yield name, next(built) if name in numbers else _trie_of_texts(tokenizer, terminator, name, space)
 
 
 def _trie_of_texts(tokenizer: PreTrainedTokenizerBase, terminator: int, name: str, space: OutputSpace) -> Trie:

@@ -1,5 +1,6 @@
 """Loading checkpoints and tokenizers, and fresh adapters; local directories and hub models alike."""
 
+import copy
 import json
 import re
 from collections.abc import Sequence
@@ -9,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from transformers.utils.logging import disable_progress_bar
 
 from pipeline.artifacts.storage import sha256_file
 from pipeline.config.models import ModelConfig
 from pipeline.config.retention import is_local_path
 from pipeline.engines.loading.chat import answer_terminator
-from pipeline.engines.loading.token_count import count_tokens
 from pipeline.errors import ModelError, first_line
 
 if TYPE_CHECKING:
@@ -26,6 +27,34 @@ REQUIRED_FILES = ("config.json", "tokenizer.json")
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
 ROWS_PER_PASS = 32
 """Rows of ``next_log_probabilities`` that are run together."""
+
+
+_TOKENS_READ = [0]
+
+
+def tokens_read() -> int:
+    """Tokens that the models of this process have read: each forward pass looks them up in the input embeddings."""
+    return _TOKENS_READ[0]
+
+
+def count_tokens(model: Any) -> Any:
+    """The model itself, whose tokens are counted from now on, padding included."""
+
+    def count(module: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
+        if arguments:
+            _TOKENS_READ[0] += arguments[0].numel()
+
+    model.get_input_embeddings().register_forward_pre_hook(count)
+    return model
+
+
+def extendable(cache: "Cache") -> "Cache":
+    """A cache that may be extended while ``cache`` itself stays as it is."""
+    # These layers replace their tensors and never write into them, so the copy may share them at first.
+    shared = (DynamicLayer, DynamicSlidingWindowLayer)
+    copied = copy.copy(cache)
+    copied.layers = [copy.copy(layer) if type(layer) in shared else copy.deepcopy(layer) for layer in cache.layers]
+    return copied
 
 
 def default_device() -> str:
@@ -70,8 +99,11 @@ def _dequantization(checkpoint: str, revision: str | None) -> dict[str, Any]:
     """
     from transformers import AutoConfig, Mxfp4Config
 
-    found = AutoConfig.from_pretrained(checkpoint, revision=revision, trust_remote_code=False)
-    quantization = getattr(found, "quantization_config", None)
+    try:
+        config = AutoConfig.from_pretrained(checkpoint, revision=revision, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot load the model {checkpoint}: {first_line(error)}") from None
+    quantization = getattr(config, "quantization_config", None)
     if quantization is None:
         return {}
     method = quantization["quant_method"] if isinstance(quantization, dict) else quantization.quant_method
@@ -117,10 +149,7 @@ def load_model(config: ModelConfig, revision: str | None = None, device: str | N
     # The model classes take seconds to import, which stages with a tokenizer alone need not spend.
     from transformers import AutoModelForCausalLM
 
-    try:
-        options = _dequantization(checkpoint, revision)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot load the model {checkpoint}: {first_line(error)}") from None
+    options = _dequantization(checkpoint, revision)
     attention = {"attn_implementation": config.attention, "use_safetensors": True}
     model = load_pretrained(AutoModelForCausalLM, "model", checkpoint, revision, config.dtype, **attention, **options)
     if options and config.dtype == "float32":
@@ -251,10 +280,9 @@ class PositionLogits:
         return self.model.get_input_embeddings().weight.device
 
     def forward(self, inputs: dict[str, Any], last_only: bool = False) -> tuple[torch.Tensor, "Cache | None"]:
-        """One forward pass, up to the output head, of what the model's forward takes.
+        """What ``head`` maps to logits, float[B, T, ...], of what the model's forward takes, and the cache behind it.
 
-        Returns what ``head`` maps to logits, at all positions (T = 1 for ``last_only``, the last one): float[B, T, H],
-        or the logits float[B, T, V] if not ``gathers_hidden``. And the cache behind the pass, where it uses one.
+        T = 1 for ``last_only``, the last position.
         """
         if self.gathers_hidden:
             output = self.model.base_model(**inputs)
@@ -286,28 +314,24 @@ class PositionLogits:
         """float[P, V] logits of what ``states`` returned."""
         return self.model.get_output_embeddings()(states) if self.gathers_hidden else states
 
-    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """float[P, V] logits; inputs as of ``states``."""
-        return self.head(self.states(*inputs))
-
 
 def position_logits(model: torch.nn.Module) -> PositionLogits:
     """Choose the cheap path if it gives the same logits as the full forward pass on a probe; of a PeftModel, too."""
     inner = causal_lm(model)
+    full, gathered = PositionLogits(inner, False), PositionLogits(inner, True)
     if getattr(inner.config.get_text_config(), "final_logit_softcapping", None):
         # A soft cap is all but linear on the small logits of the probe.
-        return PositionLogits(inner, False)
-    device = next(inner.parameters()).device
-    probe = (torch.arange(6, device=device) % inner.config.get_text_config().vocab_size).reshape(2, 3)
-    mask, (rows, columns) = torch.ones_like(probe), torch.tensor([[0, 1], [2, 1]], device=device)
+        return full
+    probe = (torch.arange(6, device=full.device) % full.vocabulary).reshape(2, 3)
+    places = (probe, torch.ones_like(probe), *torch.tensor([[0, 1], [2, 1]], device=full.device))
     was_training = inner.training
     inner.eval()
     with torch.inference_mode():
-        full = PositionLogits(inner, False)(probe, mask, rows, columns).float()
+        expected = full.states(*places).float()
         try:
-            gathered = PositionLogits(inner, True)(probe, mask, rows, columns).float()
-            same = gathered.shape == full.shape and torch.allclose(gathered, full, rtol=1e-2, atol=1e-2)
+            found = gathered.head(gathered.states(*places)).float()
+            same = found.shape == expected.shape and torch.allclose(found, expected, rtol=1e-2, atol=1e-2)
         except (AttributeError, TypeError):
             same = False
     inner.train(was_training)
-    return PositionLogits(inner, same)
+    return gathered if same else full

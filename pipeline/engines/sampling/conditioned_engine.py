@@ -8,9 +8,7 @@ from pipeline.artifacts.model_report import model_revision
 from pipeline.config.conditions import adapter_directory, generation_settings, has_adapter
 from pipeline.config.models import ModelConfig
 from pipeline.config.params import Params
-from pipeline.engines.loading.conditioned_model import open_model
-from pipeline.engines.loading.encoders import message_encoder
-from pipeline.engines.loading.kept_models import opened_once
+from pipeline.engines.loading.conditioned_model import open_model, opened_once
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,6 +26,7 @@ def check_engine(config: Params, condition: str) -> None:
 
 def request_encoder(config: ModelConfig, report: Path) -> Callable[[Sequence[Mapping[str, str]], bool], list[int]]:
     """What turns messages into token ids, by the checkpoint's tokenizer alone; see ``ConditionedModel``."""
+    from pipeline.engines.loading.chat import message_encoder
     from pipeline.engines.loading.model import load_tokenizer
 
     return message_encoder(load_tokenizer(config, model_revision(report)), config)
@@ -47,6 +46,10 @@ def open_engine(
     ``report`` is what check_model wrote; ``weights`` the file of the condition's adapter, which must show on the
     request ``probe``, or anything else. The Hugging Face engine takes the batch size of ``axis``.
     """
+    from pipeline.engines.loading.chat import request_encoder
+    from pipeline.engines.loading.model import load_tokenizer
+    from pipeline.engines.sampling.text_engine import checkpoint_stop_ids
+
     check_engine(config, condition)
     checkpoint, adapter = config.models[model], adapter_directory(condition, weights)
     if config.engine.kind == "transformers":
@@ -55,13 +58,10 @@ def open_engine(
         settings = generation_settings(config, axis, condition)
         opened = open_model(checkpoint, report, adapter, probe)
         return TransformersEngine(opened.model, opened.tokenizer, opened.stop_ids, settings.batch_size)
-    from pipeline.engines.loading.model import load_tokenizer
-    from pipeline.engines.sampling.text_engine import checkpoint_stop_ids
-
     revision = model_revision(report)
     tokenizer = load_tokenizer(checkpoint, revision)
     stops = checkpoint_stop_ids(checkpoint, tokenizer, revision)
-    probe_ids = message_encoder(tokenizer, checkpoint)([{"role": "user", "content": probe}], False)
+    probe_ids = request_encoder(tokenizer, checkpoint)(probe)
     if config.engine.kind == "vllm":
         from pipeline.engines.sampling.vllm_engine import open_vllm
 

@@ -10,19 +10,16 @@ from transformers import PreTrainedTokenizerBase
 
 from pipeline.core.random_streams import stream_seed
 from pipeline.core.tries.constraint import TrieConstraint
-from pipeline.engines.sampling.samplers import RandomDraws, SamplingLaw, sample_rows
+from pipeline.engines.sampling.samplers import Draws, SamplingLaw, first_stop, sample_rows
 
 
 @dataclass(frozen=True)
 class Generation:
-    """One sampled answer."""
+    """One sampled answer, by the stream of its ``seed``; ``num_tokens`` counts the stop token, which ``text`` lacks."""
 
     seed: int
-    """Of the sample's own stream of uniform numbers."""
     text: str
-    """Decoded tokens without the stop token and without other special tokens."""
     num_tokens: int
-    """Generated tokens, the stop token included."""
     finish_reason: str
     """"stop" or "length"."""
 
@@ -39,11 +36,21 @@ def uniform_numbers(seeds: Sequence[int], count: int, device: torch.device | str
 
 
 def generation_from_tokens(
-    tokenizer: PreTrainedTokenizerBase, tokens: Sequence[int], seed: int, stop_ids: set[int], skip_special_tokens: bool
+    tokenizer: PreTrainedTokenizerBase,
+    tokens: Sequence[int],
+    seed: int,
+    stop_ids: set[int],
+    skip_special_tokens: bool,
+    stops: Sequence[str] = (),
 ) -> Generation:
-    """The generation with these tokens, the stop token, where there is one, being the last of them."""
+    """The generation with these tokens, the stop token, where there is one, being the last of them.
+
+    Neither a stop string of ``stops`` nor what follows is part of the text.
+    """
     stopped = bool(tokens) and tokens[-1] in stop_ids
     text = tokenizer.decode(list(tokens[: len(tokens) - stopped]), skip_special_tokens=skip_special_tokens)
+    if (end := first_stop(text, stops)) >= 0:
+        text, stopped = text[:end], True
     return Generation(seed, text, len(tokens), "stop" if stopped else "length")
 
 
@@ -62,13 +69,14 @@ def generate_prompts(
     top_k: int | Sequence[int | None] | None = None,
     constraint: TrieConstraint | None = None,
     skip_special_tokens: bool = True,
+    stops: Sequence[str] = (),
 ) -> Iterator[list[tuple[int, int, Generation]]]:
     """Sample one answer per seed of each prompt, and hand them over as they are finished.
 
     Every distinct prompt is run once, whatever its samples are drawn under (``temperature``, ``top_p`` and ``top_k``
     are of all prompts or one for each). Every sample draws step k with the k-th number of its own stream, so the rows
-    it is decoded with do not matter, up to rounding. The model's own generation_config plays no part. A protocol with
-    channels needs ``skip_special_tokens`` off.
+    it is decoded with do not matter, up to rounding. With ``top_k`` 1 it is the most probable token. The model's own
+    generation_config plays no part. A protocol with channels needs ``skip_special_tokens`` off.
 
     Yields index of the prompt, index of the seed and the answer; every pair once.
     """
@@ -84,7 +92,7 @@ def generate_prompts(
     )
     laws = list(map(SamplingLaw, *settings))
     uniforms = uniform_numbers(flat, max_new_tokens, next(model.parameters()).device)
-    draws = RandomDraws(model, uniforms, stop_ids, [laws[prompt] for prompt, _ in places], constraint)
+    draws = Draws(model, tokenizer, uniforms, stop_ids, [laws[prompt] for prompt, _ in places], constraint, stops)
     counts = [sum(len(seeds[prompt]) for prompt in own) for own in alike.values()]
     # Samples are often equal, and decoding takes longer than looking them up.
     known: dict[tuple[int, ...], Generation] = {}
@@ -92,7 +100,7 @@ def generate_prompts(
         answers = []
         for place, tokens in zip(finished.tolist(), draws.drawn(finished), strict=True):
             if tokens not in known:
-                known[tokens] = generation_from_tokens(tokenizer, tokens, 0, stop_ids, skip_special_tokens)
+                known[tokens] = generation_from_tokens(tokenizer, tokens, 0, stop_ids, skip_special_tokens, stops)
             answers.append((*places[place], replace(known[tokens], seed=flat[place])))
         if answers:
             yield answers

@@ -1,25 +1,20 @@
 """Checks of a model before anything costly runs: what the tokenizer writes, and what adapters do to it.
 
-Each returns numbers for the record or raises ModelError with one sentence. The checks of the law that an engine samples
-are in ``preflight_law``.
+Each raises ModelError with one sentence. The checks of the law that an engine samples are in ``preflight_law``.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.config.models import ModelConfig
 from pipeline.config.training import TrainConfig
 from pipeline.core.random_streams import stream_seed
-from pipeline.core.tries.constraint import TrieConstraint
-from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading import chat
 from pipeline.engines.loading.model import add_lora, next_log_probabilities
-from pipeline.engines.sampling.generate import generate
 from pipeline.errors import ModelError
 
 if TYPE_CHECKING:
@@ -35,74 +30,33 @@ MERGE_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}
 LEAST_EFFECT_NATS = 1e-3
 
 
-def check_turn_end(
-    tokenizer: PreTrainedTokenizerBase, template_arguments: Mapping[str, Any], terminator: int, required: bool = True
-) -> dict[str, Any]:
-    """The chat template ends a turn with the answer terminator. Raises ModelError where that is ``required``."""
-    name = tokenizer.convert_ids_to_tokens(terminator)
+def check_turn_end(tokenizer: PreTrainedTokenizerBase, template_arguments: Mapping[str, Any], terminator: int) -> None:
+    """Raise ModelError where the chat template, if any, does not end a turn with the answer terminator."""
     if tokenizer.chat_template is None:
-        return {"terminator": name, "template": False}
+        return
     answer = "0.123454321"
     turns = [{"role": "user", "content": "A number."}, {"role": "assistant", "content": answer}]
     text = chat.apply_template(tokenizer, turns, template_arguments, add_generation_prompt=False)
     if answer not in text:
         raise ModelError(f"the chat template of {tokenizer.name_or_path!r} leaves out what the assistant said")
     behind = tokenizer(text.rsplit(answer, 1)[1], add_special_tokens=False)["input_ids"]
-    ends_turn = behind[:1] == [terminator]
-    if required and not ends_turn:
+    if behind[:1] != [terminator]:
         end = tokenizer.convert_ids_to_tokens(behind[0]) if behind else "nothing"
         raise ModelError(
             f"the chat template of {tokenizer.name_or_path!r} ends a turn with {end!r}, but the answer terminator is "
-            f"{name!r}; set `terminator` of the model to the token that ends its turn"
+            f"{tokenizer.convert_ids_to_tokens(terminator)!r}; set `terminator` of the model to the token that ends "
+            "its turn"
         )
-    return {"terminator": name, "template": True, "ends_turn": ends_turn}
 
 
-def check_numbers(tokenizer: PreTrainedTokenizerBase, terminator: int) -> dict[str, list[str]]:
-    """Canonical numbers survive the tokenizer; returns each one's tokens. Raises ModelError."""
+def check_numbers(tokenizer: PreTrainedTokenizerBase, terminator: int) -> None:
+    """Raise ModelError where a canonical number does not survive the tokenizer."""
     special = {*tokenizer.all_special_ids, terminator}
-    encoded = {}
     for number, ids in zip(CANONICAL_NUMBERS, chat.encode_answers(tokenizer, CANONICAL_NUMBERS), strict=True):
         if tokenizer.decode(ids) != number or special & set(ids):
             raise ModelError(
                 f"{tokenizer.name_or_path}: the number {number!r} is encoded as {ids}, which does not decode to it"
             )
-        encoded[number] = tokenizer.convert_ids_to_tokens(ids)
-    return encoded
-
-
-def check_stop(
-    model: torch.nn.Module,
-    tokenizer: PreTrainedTokenizerBase,
-    prompt_ids: Sequence[int],
-    terminator: int,
-    stop_ids: set[int],
-) -> dict[str, Any]:
-    """Decoding that can only write a number and its terminator ends there, with that text. Raises ModelError."""
-    name = tokenizer.convert_ids_to_tokens(terminator)
-    if terminator not in stop_ids:
-        raise ModelError(f"the answer terminator {name!r} is not among the tokens that end a generation")
-    number = "-3.14159"
-    ids = chat.encode_answers(tokenizer, [number])[0]
-    trie = build_trie([ids], np.ones(1), terminator)
-    answer = generate(
-        model,
-        tokenizer,
-        prompt_ids,
-        [0],
-        stop_ids=stop_ids,
-        max_new_tokens=len(ids) + 4,
-        temperature=1.0,
-        top_p=1.0,
-        batch_size=1,
-        constraint=TrieConstraint(trie, next(model.parameters()).device),
-    )[0]
-    if (answer.text, answer.finish_reason, answer.num_tokens) != (number, "stop", len(ids) + 1):
-        raise ModelError(
-            f"generation does not end at the terminator {name!r}: {number!r} and the terminator came out as "
-            f"{answer.text!r} after {answer.num_tokens} tokens"
-        )
-    return {"text": answer.text, "num_tokens": answer.num_tokens, "finish_reason": answer.finish_reason}
 
 
 @torch.no_grad()

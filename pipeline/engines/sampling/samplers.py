@@ -16,12 +16,12 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import torch
-from transformers import Cache
+from transformers import Cache, PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicLayer
 
 from pipeline.core.sampling import sample_tokens
 from pipeline.core.tries.constraint import TrieConstraint
-from pipeline.engines.loading.key_value_cache import extendable, select_rows
+from pipeline.engines.loading.model import extendable
 
 
 class SamplingLaw(NamedTuple):
@@ -32,24 +32,41 @@ class SamplingLaw(NamedTuple):
     top_k: int | None
 
 
-class Draws:
-    """Samples of one or several prompts; subclasses say how their tokens are chosen.
+def first_stop(text: str, stops: Sequence[str]) -> int:
+    """Where the first of the stop strings begins in ``text``; -1 if there is none."""
+    places = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
+    return min(places, default=-1)
 
+
+class Draws:
+    """Samples of one or several prompts, by uniform numbers float64[N, max_new_tokens], under laws of their own.
+
+    ``constraint`` restricts them to a trie; a stop string of ``stops`` ends them, as a stop token does.
     ``tokens`` is int64[N, max_new_tokens], 0 behind a sample's end; ``lengths`` is int64[N], the stop token included.
     """
 
-    def __init__(self, model: torch.nn.Module, num_samples: int, max_new_tokens: int, stop_ids: set[int]) -> None:
-        device = next(model.parameters()).device
-        self.model, self.max_new_tokens = model, max_new_tokens
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        tokenizer: PreTrainedTokenizerBase,
+        uniforms: torch.Tensor,
+        stop_ids: set[int],
+        laws: Sequence[SamplingLaw],
+        constraint: TrieConstraint | None = None,
+        stops: Sequence[str] = (),
+    ) -> None:
+        device = uniforms.device
+        self.model, self._tokenizer, self._uniforms, self._stops = model, tokenizer, uniforms, stops
         self._stop_ids = torch.tensor(sorted(stop_ids), dtype=torch.int64, device=device)
-        self.tokens = torch.zeros(num_samples, max_new_tokens, dtype=torch.int64, device=device)
-        self.lengths = torch.zeros(num_samples, dtype=torch.int64, device=device)
-
-    def choose(
-        self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
-    ) -> torch.Tensor:
-        """Token ``step`` of ``samples``, int64[n]; arguments as of ``draw``."""
-        raise NotImplementedError
+        # A token is at least one byte, so a stop string that has just ended lies within so many tokens.
+        self._window = max((len(stop.encode()) for stop in stops), default=0) + 1
+        self.tokens = torch.zeros(uniforms.shape, dtype=torch.int64, device=device)
+        self.lengths = torch.zeros(len(uniforms), dtype=torch.int64, device=device)
+        self._laws = list(dict.fromkeys(laws))
+        places = {law: place for place, law in enumerate(self._laws)}
+        self._law_of = torch.tensor([places[law] for law in laws], device=device)
+        # The trie prefix that each sample has reached.
+        self._constraint, self._prefixes = constraint, torch.zeros_like(self.lengths)
 
     def start(self, prompt_ids: Sequence[int], samples: torch.Tensor) -> tuple[Cache, torch.Tensor, torch.Tensor]:
         """Run a prompt, and draw first tokens of its ``samples``, int64[n]: its cache, and what ``draw`` returns."""
@@ -57,107 +74,65 @@ class Draws:
         output = self.model(input_ids=ids, use_cache=True, logits_to_keep=1)
         return output.past_key_values, *self.draw(output.logits[:, -1], torch.zeros_like(samples), samples, 0)
 
-    def forward(
-        self, cache: Cache, tokens: torch.Tensor, positions: torch.Tensor, attention_mask: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Extend each of R rows of ``cache``, in place, by its token; float[R, V] logits of the next one.
-
-        ``positions`` int64[R] count the prompt's tokens; ``attention_mask`` int64[R, cache length + 1] is 0 for slots
-        to leave out.
-        """
-        # Without a mask the argument is left out: models choose faster attention then.
-        mask = {} if attention_mask is None else {"attention_mask": attention_mask}
-        output = self.model(
-            input_ids=tokens[:, None], past_key_values=cache, position_ids=positions[:, None], use_cache=True, **mask
-        )
-        return output.logits[:, -1]
-
     def draw(
         self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Draw and record token ``step`` of ``samples``: tokens int64[n], and bool[n], whether they go on."""
-        drawn = self.choose(logits, rows, samples, step)
+        drawn = self._choose(logits, rows, samples, step)
         self.tokens[samples, step] = drawn
         self.lengths[samples] = step + 1
         goes_on = ~torch.isin(drawn, self._stop_ids)
-        return drawn, goes_on & (torch.as_tensor(step, device=drawn.device) + 1 < self.max_new_tokens)
+        if self._stops:
+            tails = [tokens[-self._window :] for tokens in self.drawn(samples)]
+            texts = [self._tokenizer.decode(tail, skip_special_tokens=True) for tail in tails]
+            goes_on &= torch.tensor([first_stop(text, self._stops) < 0 for text in texts], device=drawn.device)
+        return drawn, goes_on & (torch.as_tensor(step, device=drawn.device) + 1 < self.tokens.shape[1])
 
     def drawn(self, samples: torch.Tensor) -> list[tuple[int, ...]]:
         """Tokens of ``samples``, int64[n], the stop token included."""
         rows, lengths = self.tokens[samples].tolist(), self.lengths[samples].tolist()
         return [tuple(row[:length]) for row, length in zip(rows, lengths, strict=True)]
 
-
-class RandomDraws(Draws):
-    """Samples by uniform numbers, float64[N, max_new_tokens], under laws of their own, in a trie if given."""
-
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        uniforms: torch.Tensor,
-        stop_ids: set[int],
-        laws: Sequence[SamplingLaw],
-        constraint: TrieConstraint | None = None,
-    ) -> None:
-        super().__init__(model, *uniforms.shape, stop_ids)
-        self._uniforms, self._laws = uniforms, list(dict.fromkeys(laws))
-        places = {law: place for place, law in enumerate(self._laws)}
-        self._law_of = torch.tensor([places[law] for law in laws], device=uniforms.device)
-        # The trie prefix that each sample has reached.
-        self._constraint, self._prefixes = constraint, torch.zeros_like(self.lengths)
-
-    def choose(
+    def _choose(
         self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
     ) -> torch.Tensor:
-        """See Draws."""
         if self._constraint is not None:
-            logits, rows = self._restricted(logits, rows, samples)
+            used, rows = rows.unique(return_inverse=True)
+            prefixes = torch.zeros_like(used)
+            # Samples that share a row have the same tokens so far, so any of them may say which prefix that is.
+            prefixes[rows] = self._prefixes[samples]
+            logits = self._constraint.restrict(logits[used], prefixes)
         uniforms = self._uniforms[samples, step]
-        if len(self._laws) == 1:
-            drawn = _sample(logits, uniforms, rows, self._laws[0])
-        else:
-            drawn, law_of = torch.empty_like(samples), self._law_of[samples]
-            for place in law_of.unique().tolist():
-                own = law_of == place
-                used, index = rows[own].unique(return_inverse=True)
-                drawn[own] = _sample(logits[used], uniforms[own], index, self._laws[place])
+        drawn, law_of = torch.empty_like(samples), self._law_of[samples]
+        for place in law_of.unique().tolist():
+            own = law_of == place
+            used, index = rows[own].unique(return_inverse=True)
+            temperature, top_p, top_k = self._laws[place]
+            if top_k == 1:
+                drawn[own] = logits[used].argmax(dim=-1)[index]
+            else:
+                drawn[own] = sample_tokens(logits[used], uniforms[own], temperature, top_p, index, top_k)
         if self._constraint is not None:
             self._prefixes[samples] = self._constraint.advance(self._prefixes[samples], drawn)
         return drawn
 
-    def _restricted(
-        self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits of the rows that samples draw from, restricted to the trie, and the samples' rows among them."""
-        used, index = rows.unique(return_inverse=True)
-        prefixes = torch.zeros_like(used)
-        # Samples that share a row have the same tokens so far, so any of them may say which prefix that is.
-        prefixes[index] = self._prefixes[samples]
-        return self._constraint.restrict(logits[used], prefixes), index
-
-
-def _sample(logits: torch.Tensor, uniforms: torch.Tensor, rows: torch.Tensor, law: SamplingLaw) -> torch.Tensor:
-    return sample_tokens(logits, uniforms, law.temperature, law.top_p, rows, law.top_k)
-
 
 @dataclass
 class _Rows:
-    """R distinct prefixes that are run together, and the n samples that have them."""
+    """R distinct prefixes that are run together, and the n samples that have them.
+
+    ``cache`` has keys and values of the ``parents`` int64[R], the rows that hold each prefix less its ``last`` token
+    int64[R], in ``lengths`` int64[R] slots at the end of its ``width``; rows that were split share it. ``rows``
+    int64[n] is the prefix of each of the ``samples`` int64[n].
+    """
 
     cache: Cache | None
-    """Keys and values of the parents; rows that were split share it."""
     width: int
-    """Its slots."""
     parents: torch.Tensor
-    """int64[R], the row of ``cache`` that holds each prefix less its last token."""
     lengths: torch.Tensor
-    """int64[R], how many slots that takes, at the end of the row."""
     last: torch.Tensor
-    """int64[R], the last token of each prefix."""
     samples: torch.Tensor
-    """int64[n]."""
     rows: torch.Tensor
-    """int64[n], the prefix of each sample."""
 
     def between(self, first: int, end: int) -> "_Rows":
         """Rows ``first`` to ``end`` - 1 with their samples."""
@@ -208,10 +183,9 @@ def has_free_slots(model: torch.nn.Module, cache: Cache) -> bool:
 def _step(draws: Draws, batch: _Rows) -> tuple[torch.Tensor, _Rows | None]:
     """One token of every sample: those that are finished, int64[n], and the rows of the others."""
     own, width, in_cache = batch.lengths, batch.width, len(batch.cache.layers[0].keys)
-    if torch.equal(batch.parents, torch.arange(in_cache, device=own.device)):
-        cache = extendable(batch.cache)
-    else:
-        cache = select_rows(batch.cache, batch.parents)
+    cache = extendable(batch.cache)
+    if not torch.equal(batch.parents, torch.arange(in_cache, device=own.device)):
+        cache.reorder_cache(batch.parents)
     # Where no other rows share the parents' cache, it is let go of before the model runs.
     batch.cache = None
     shortest, longest = torch.stack([own.min(), own.max()]).tolist()
@@ -219,10 +193,11 @@ def _step(draws: Draws, batch: _Rows) -> tuple[torch.Tensor, _Rows | None]:
         for layer in cache.layers:
             layer.keys, layer.values = (states[:, :, -longest:].contiguous() for states in (layer.keys, layer.values))
         width = longest
-    mask = None
+    inputs = {"input_ids": batch.last[:, None], "position_ids": own[:, None], "past_key_values": cache}
+    # Without slots to leave out there is no mask: models choose faster attention then.
     if shortest < width:
-        mask = (torch.arange(width + 1, device=own.device) >= (width - own)[:, None]).long()
-    logits = draws.forward(cache, batch.last, own, mask)
+        inputs["attention_mask"] = (torch.arange(width + 1, device=own.device) >= (width - own)[:, None]).long()
+    logits = draws.model(**inputs, use_cache=True).logits[:, -1]
     drawn, goes_on = draws.draw(logits, batch.rows, batch.samples, draws.lengths[batch.samples])
     further = batch.rows[goes_on], drawn[goes_on], batch.samples[goes_on]
     return batch.samples[~goes_on], _merged(cache, width + 1, own + 1, *further) if goes_on.any() else None

@@ -16,7 +16,7 @@ from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.models import ModelConfig
 from pipeline.core.tries.constraint import TrieConstraint
 from pipeline.engines.loading.model import stop_ids
-from pipeline.engines.sampling.generate import Generation
+from pipeline.engines.sampling.generate import Generation, generation_from_tokens
 from pipeline.errors import ModelError, PipelineError, first_line
 
 
@@ -26,16 +26,15 @@ class EngineError(PipelineError):
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """Independent samples to draw behind one prompt."""
+    """Independent samples to draw behind one prompt; ``key`` names the request among those of one call."""
 
     key: str
-    """Names the request among those of one call, e.g. the prompt id."""
     prompt_ids: list[int]
     """The encoded request, up to where the answer starts."""
     seeds: dict[int, int]
     """Seed of each sample's own random stream, by sample index."""
     max_new_tokens: int
-    """Longest generation in tokens, the stop token included."""
+    """The stop token included."""
     temperature: float = 1.0
     top_p: float = 1.0
     skip_special_tokens: bool = True
@@ -69,16 +68,44 @@ class TextEngine(Protocol):
 
 
 def seed_groups(seeds: Mapping[int, int], size: int) -> list[dict[int, int]]:
-    """Split seeds by sample index into requests by index // ``size``: an interrupted run goes on to ask the same."""
+    """Split seeds by sample index, ascending, into requests by index // ``size``; a resumed run asks the same.
+
+    A request is given the seed of its first sample.
+    """
     groups: dict[int, dict[int, int]] = {}
     for index in sorted(seeds):
         groups.setdefault(index // size, {})[index] = seeds[index]
     return list(groups.values())
 
 
-def first_seed(group: Mapping[int, int]) -> int:
-    """Seed of a group's first sample: the one that a request for the group is given."""
-    return group[min(group)]
+def checked_samples(
+    request: SampleRequest,
+    group: Mapping[int, int],
+    answers: Sequence[tuple[Sequence[int], str]],
+    tokenizer: PreTrainedTokenizerBase,
+    stop_ids: set[int],
+) -> list[Sample]:
+    """The samples of a group from another engine's answers: their tokens, and why each ended.
+
+    Raises EngineError where one is missing, ends for another reason than its tokens say, or is cut before the limit.
+    """
+    if len(answers) != len(group):
+        raise EngineError(f"the engine returned {len(answers)} of {len(group)} samples of {request.key}")
+    samples, limit = [], request.max_new_tokens
+    for (index, seed), (tokens, reason) in zip(group.items(), answers, strict=True):
+        answer = generation_from_tokens(tokenizer, tokens, seed, stop_ids, request.skip_special_tokens)
+        if answer.finish_reason != reason or len(tokens) > limit:
+            raise EngineError(
+                f"sample {index} of {request.key} ended for the reason {reason!r} after {len(tokens)} of {limit} "
+                f"tokens, which would end for {answer.finish_reason!r}"
+            )
+        if reason == "length" and len(tokens) < limit:
+            raise EngineError(
+                f"sample {index} of {request.key} was cut after {len(tokens)} of {limit} tokens; does the context hold "
+                f"the prompt's {len(request.prompt_ids)} and the answer?"
+            )
+        samples.append(Sample(request.key, index, answer))
+    return samples
 
 
 def _generation_config(config: ModelConfig, revision: str | None) -> GenerationConfig:

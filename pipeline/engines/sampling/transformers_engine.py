@@ -1,18 +1,17 @@
 """The Hugging Face engine: the reference implementation, and the only one that decodes under a constraint."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from pipeline.engines.loading.memory import make_smaller, release
 from pipeline.engines.sampling.generate import generate_prompts
 from pipeline.engines.sampling.text_engine import Sample, SampleRequest
 
 
-@dataclass
+@dataclass(frozen=True)
 class TransformersEngine:
     """Samples with a model in this process, in evaluation mode. Every sample draws with the numbers of its own seed."""
 
@@ -24,29 +23,8 @@ class TransformersEngine:
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
         """See TextEngine. A prompt of several requests, which may differ in their decoding settings, is run once.
 
-        Where the GPU's memory is too small for ``batch_size`` rows, half as many are decoded from there on, and the
-        samples that were under way are drawn again. Raises ModelError where a single row does not fit.
+        Neighbouring requests that share what concerns all rows are decoded together.
         """
-        left = {request.key: request for request in requests}
-        while left:
-            finished: set[tuple[str, int]] = set()
-            try:
-                for samples in self._sample_all(list(left.values())):
-                    finished.update((sample.key, sample.sample_index) for sample in samples)
-                    yield samples
-                return
-            # The exception, which holds the rows, is gone when their memory is given back.
-            except RuntimeError as error:
-                alone = "one answer" if self.batch_size == 1 else None
-                make_smaller(error, alone, f"at most {self.batch_size // 2} rows")
-            self.batch_size //= 2
-            release()
-            for key, request in list(left.items()):
-                seeds = {index: seed for index, seed in request.seeds.items() if (key, index) not in finished}
-                left[key] = replace(request, seeds=seeds)
-
-    def _sample_all(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
-        """Neighbouring requests that share what concerns all rows are decoded together."""
         for (max_new_tokens, skip_special_tokens, _), group in groupby(
             requests, key=lambda request: (request.max_new_tokens, request.skip_special_tokens, id(request.constraint))
         ):

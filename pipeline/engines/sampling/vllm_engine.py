@@ -11,14 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.artifacts.storage import read_json
 from pipeline.config.engine import VllmConfig
 from pipeline.config.models import ModelConfig
-from pipeline.engines.sampling.generate import generation_from_tokens
-from pipeline.engines.sampling.text_engine import EngineError, Sample, SampleRequest, first_seed, seed_groups
+from pipeline.engines.sampling.text_engine import EngineError, Sample, SampleRequest, checked_samples, seed_groups
 from pipeline.errors import ConfigError, ModelError, first_line
 
 if TYPE_CHECKING:
@@ -55,10 +53,17 @@ class VllmEngine:
         pairs = [(request, group) for request in requests for group in seed_groups(request.seeds, size)]
         for start in range(0, len(pairs), together):
             call = pairs[start : start + together]
-            params = [self._params(request, len(group), first_seed(group)) for request, group in call]
+            params = [self._params(request, len(group), next(iter(group.values()))) for request, group in call]
             outputs = self._generate([request.prompt_ids for request, _ in call], params)
             for (request, group), output in zip(call, outputs, strict=True):
-                yield self._samples(request, group, output)
+                answers = sorted(output.outputs, key=lambda answer: answer.index)
+                yield checked_samples(
+                    request,
+                    group,
+                    [(answer.token_ids, answer.finish_reason) for answer in answers],
+                    self.tokenizer,
+                    self.stop_ids,
+                )
 
     def _params(self, request: SampleRequest, n: int, seed: int) -> "SamplingParams":
         from vllm import SamplingParams
@@ -70,11 +75,8 @@ class VllmEngine:
             top_p=request.top_p,
             top_k=request.top_k or 0,
             min_p=0.0,
-            presence_penalty=0.0,
-            frequency_penalty=0.0,
             repetition_penalty=1.0,
             max_tokens=request.max_new_tokens,
-            min_tokens=0,
             stop_token_ids=sorted(self.stop_ids),
             ignore_eos=True,
             # Texts are decoded here, with the same tokenizer for every engine.
@@ -91,24 +93,6 @@ class VllmEngine:
             lora = LoRARequest(lora_name=self.adapter.name, lora_int_id=1, lora_path=str(self.adapter.resolve()))
         tokens = [TokensPrompt(prompt_token_ids=ids) for ids in prompts]
         return self.llm.generate(tokens, params, use_tqdm=False, lora_request=lora)
-
-    def _samples(self, request: SampleRequest, group: dict[int, int], output: "RequestOutput") -> list[Sample]:
-        answers = sorted(output.outputs, key=lambda answer: answer.index)
-        if len(answers) != len(group):
-            raise EngineError(f"vLLM returned {len(answers)} of {len(group)} samples of {request.key}")
-        samples = []
-        for (index, seed), answer in zip(sorted(group.items()), answers, strict=True):
-            special = request.skip_special_tokens
-            generation = generation_from_tokens(self.tokenizer, answer.token_ids, seed, self.stop_ids, special)
-            cut = generation.finish_reason == "length" and generation.num_tokens < request.max_new_tokens
-            if answer.finish_reason != generation.finish_reason or cut:
-                raise EngineError(
-                    f"vLLM ended sample {index} of {request.key} for the reason {answer.finish_reason!r} "
-                    f"({answer.stop_reason!r}) after {generation.num_tokens} tokens, which say "
-                    f"{generation.finish_reason!r}"
-                )
-            samples.append(Sample(request.key, index, generation))
-        return samples
 
     def first_log_probabilities(self, prompt_ids: list[int]) -> dict[int, float]:
         """Of the ``COMPARED_TOKENS`` most probable first tokens ("raw_logprobs": before temperature and top-p)."""
@@ -174,9 +158,7 @@ def open_vllm(
         adapted = replace(plain, adapter=adapter)
         before, after = (engine.first_log_probabilities(probe_ids) for engine in (plain, adapted))
     except Exception as error:  # vLLM, torch and safetensors each raise their own types
-        # The first line of pydantic's only counts what is wrong.
-        wrong = [each["msg"] for each in error.errors()] if isinstance(error, ValidationError) else [first_line(error)]
-        raise ModelError(f"vLLM cannot load {adapter or config.checkpoint}: {'; '.join(wrong)}") from error
+        raise ModelError(f"vLLM cannot load {adapter or config.checkpoint}: {' '.join(str(error).split())}") from error
     if before == after:
         raise ModelError(f"adapter {adapter} does not change the log-probabilities of the model in vLLM")
     return adapted

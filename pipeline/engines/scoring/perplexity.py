@@ -57,9 +57,7 @@ class PerplexityScorer:
 
     def score(self, texts: Sequence[str], bos: int | None) -> list[DocumentScore]:
         """Scores of documents, in their order, with or without a token ``bos`` before every window.
-
-        Raises:
-            ModelError: A document's NLL is not finite, or the GPU's memory is too small for a single window.
+        Raises ModelError where a document's NLL is not finite.
         """
         documents, prefix = self.encode(texts), [] if bos is None else [bos]
         jobs = [

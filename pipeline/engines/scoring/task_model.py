@@ -6,15 +6,15 @@ template ends.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.engines.loading.chat import text_bos
-from pipeline.engines.sampling.greedy import greedy_answers
-from pipeline.engines.scoring.continuation_scorer import ContinuationScorer
+from pipeline.engines.loading.model import position_logits
+from pipeline.engines.sampling.generate import generate_prompts
+from pipeline.engines.scoring.token_scores import RowScorer
 
 
 class TaskModel:
@@ -37,7 +37,6 @@ class TaskModel:
     ):
         self.model, self.tokenizer, self.stop_ids, self.in_template = model, tokenizer, stop_ids, in_template
         self.max_new_tokens, self.tokens_per_pass = max_new_tokens, tokens_per_pass
-        self._scorer = ContinuationScorer(model, tokens_per_pass)
         bos = text_bos(tokenizer)
         self._bos = [] if bos is None else [bos]
         self._doubles_bos = add_special_tokens and in_template
@@ -65,20 +64,28 @@ class TaskModel:
         """Answer requests of one type: index and response of each, as they are done.
 
         ``loglikelihood``: of (context, continuation), (log-likelihood in nats, whether greedy decoding gives it);
-        ``generate_until``: of (context, stop strings), the same for all, the fields of a GreedyAnswer.
+        ``generate_until``: of (context, stop strings), the same for all, greedy decoding's text, num_tokens and
+        finish_reason.
         """
         if request_type == "loglikelihood":
-            yield from self._scorer.score([self.encode_pair(*pair) for pair in arguments])
+            pairs = [self.encode_pair(*pair) for pair in arguments]
+            rows, starts = [[*context, *rest] for context, rest in pairs], [len(context) for context, _ in pairs]
+            for scored in RowScorer(position_logits(self.model), self.tokens_per_pass).score(rows, starts):
+                yield [(place, (float(each[:, 0].sum()), bool(each[:, 1].all()))) for place, each in scored]
             return
         (stops,) = {tuple(stops) for _, stops in arguments}
-        batches = greedy_answers(
+        prompts = [self.encode(context) for context, _ in arguments]
+        greedy = {"temperature": 1.0, "top_p": 1.0, "top_k": 1}
+        for answers in generate_prompts(
             self.model,
             self.tokenizer,
-            [self.encode(context) for context, _ in arguments],
+            prompts,
+            [[0]] * len(prompts),
             stop_ids=self.stop_ids,
-            stops=stops,
             max_new_tokens=self.max_new_tokens,
-            tokens_per_pass=self.tokens_per_pass,
-        )
-        for answers in batches:
-            yield [(place, asdict(answer)) for place, answer in answers]
+            batch_size=max(self.tokens_per_pass // max(map(len, prompts)), 1),
+            stops=stops,
+            **greedy,
+        ):
+            fields = ("text", "num_tokens", "finish_reason")
+            yield [(place, {name: getattr(answer, name) for name in fields}) for place, _, answer in answers]

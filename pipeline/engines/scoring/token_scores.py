@@ -6,6 +6,7 @@ whatever the model's dtype.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from pipeline.core.training.examples import soft_example
 from pipeline.core.training.objectives import forward_kl
 from pipeline.core.tries.implicit_trie import ImplicitTrie
 from pipeline.core.tries.trie import Trie
-from pipeline.engines.loading.memory import MemoryLimit, right_padded
+from pipeline.engines.loading.memory import length_buckets, right_padded
 from pipeline.engines.loading.model import PositionLogits
 
 POSITIONS_PER_CALL = 512
@@ -75,7 +76,7 @@ class RowScorer:
     """
 
     def __init__(self, logits_at: PositionLogits, tokens_per_pass: int):
-        self.logits_at, self._memory = logits_at, MemoryLimit()
+        self.logits_at = logits_at
         self._tokens_per_pass = most_tokens(logits_at, tokens_per_pass)
 
     @torch.inference_mode()
@@ -84,35 +85,24 @@ class RowScorer:
     ) -> Iterator[list[tuple[int, np.ndarray]]]:
         """Score the tokens of each sequence from its start (at least 1) on, by ``token_scores`` or another measure.
 
-        Yields (index of the sequence, numbers of its tokens), a forward pass at a time; every index once. Raises
-        ModelError where the GPU's memory is too small for a single sequence.
+        Yields (index of the sequence, numbers of its tokens), a forward pass at a time; every index once.
         """
         device = self.logits_at.device
-
-        def run(members: list[int]) -> list[np.ndarray]:
+        for members in length_buckets([len(sequence) - 1 for sequence in sequences], self._tokens_per_pass):
             # The last token of a sequence predicts nothing that is scored, so it is not an input. Padding is on the
             # right, where attention does not look, and needs no mask.
             ids, _ = right_padded([sequences[index][:-1] for index in members], device)
-            inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
             sizes = np.array([len(sequences[index]) - starts[index] for index in members])
             rows = np.repeat(np.arange(len(members)), sizes)
             columns = ranges(np.array([starts[index] - 1 for index in members]), sizes)
             tokens = np.concatenate([sequences[index][starts[index] :] for index in members])
             rows, columns, tokens = (torch.from_numpy(values).to(device) for values in (rows, columns, tokens))
-
-            def states() -> torch.Tensor:
-                # What is not scored is given back before there are logits.
-                return self.logits_at.forward(inputs)[0][rows, columns]
-
+            states = partial(self.logits_at.states, ids, torch.ones_like(ids), rows, columns)
             if measure is None:
                 values = token_scores(self.logits_at, states(), tokens)
             else:
                 values = measure(states, tokens, np.repeat(members, sizes))
-            return np.split(values, np.cumsum(sizes)[:-1])
-
-        lengths = [len(sequence) - 1 for sequence in sequences]
-        for members, scores in self._memory.run(lengths, self._tokens_per_pass, run):
-            yield list(zip(members, scores, strict=True))
+            yield list(zip(members, np.split(values, np.cumsum(sizes)[:-1]), strict=True))
 
 
 def float32_logits(logits_at: PositionLogits, states: torch.Tensor) -> torch.Tensor:

@@ -14,8 +14,7 @@ from transformers import Cache, DynamicCache
 from pipeline.core.training.batches import depth_first_order, subtree
 from pipeline.core.tries.token_tree import TokenTree, merge_sequences
 from pipeline.core.tries.trie import Trie
-from pipeline.engines.loading.key_value_cache import extendable
-from pipeline.engines.loading.model import position_logits
+from pipeline.engines.loading.model import extendable, position_logits
 from pipeline.engines.scoring.token_scores import candidate_log_probabilities, ranges
 from pipeline.engines.scoring.tree_attention import allowed_keys, supports_tree_attention, tree_attention_mask
 from pipeline.errors import ModelError

@@ -22,11 +22,10 @@ from pipeline.core.random_streams import stream_seed
 from pipeline.core.training.batches import Batch, collate, plan_passes, share_passes
 from pipeline.core.training.examples import Example
 from pipeline.core.training.objectives import Objective, backward_in_chunks, next_weight
-from pipeline.engines.loading.memory import is_out_of_memory
 from pipeline.engines.loading.model import PositionLogits, position_logits
 from pipeline.engines.scoring.tree_attention import supports_tree_attention, tree_attention_mask
 from pipeline.engines.training.distributed import ProcessGroup, single_process
-from pipeline.errors import ConfigError, first_line
+from pipeline.errors import ConfigError, first_line, is_out_of_memory
 
 if TYPE_CHECKING:
     from pipeline.engines.training.on_policy import OnPolicyReplies

@@ -8,15 +8,9 @@ from pipeline.engines.loading.chat import (
     answer_terminator,
     encode_messages,
     encode_request,
-    leading_bos,
     render_request,
 )
 from pipeline.errors import ModelError
-
-
-@pytest.fixture
-def tokenizer(tiny_model):
-    return AutoTokenizer.from_pretrained(tiny_model)
 
 
 def bos_tokenizer(template: str | None, add_bos: bool = True) -> PreTrainedTokenizerFast:
@@ -84,7 +78,7 @@ def test_a_bos_token_that_opens_turns_is_no_second_beginning():
     messages = [{"role": "system", "content": "a"}, {"role": "user", "content": "hello"}]
     tokenizer = chatml_tokenizer()
     ids = encode_messages(tokenizer, messages, {})
-    assert ids.count(0) == 3 and leading_bos(tokenizer, ids) == 1
+    assert ids.count(0) == 3 and ids[:1] == [0]
     with pytest.raises(ModelError, match="2 BOS tokens, expected 0 at the start"):
         encode_messages(chatml_tokenizer("{{ bos_token }} " + CHATML), messages, {})
 
@@ -107,19 +101,14 @@ def test_a_date_is_pinned_or_refused():
     tokenizer = bos_tokenizer(DATED, add_bos=False)
     messages = [{"role": "user", "content": "hello"}]
     assert render_request(tokenizer, messages, {"current_date": "2025-08-05"}) == "05 Aug 2025 hello"
-    with pytest.raises(ModelError, match="prints today's date.*current_date: YYYY-MM-DD"):
-        render_request(tokenizer, messages, {})
-    with pytest.raises(ModelError, match="current_date must be a date as YYYY-MM-DD, got 'yesterday'"):
-        render_request(tokenizer, messages, {"current_date": "yesterday"})
+    for arguments in ({}, {"current_date": "yesterday"}):
+        with pytest.raises(ModelError, match="prints today's date.*current_date: YYYY-MM-DD"):
+            render_request(tokenizer, messages, arguments)
     # A template that does not ask for the date needs none.
     assert render_request(bos_tokenizer("{{ messages[0]['content'] }}"), messages, {}) == "hello"
 
 
-@pytest.fixture(scope="module")
-def families(stand_ins):
-    return {name: AutoTokenizer.from_pretrained(stand_ins[name]) for name in ("llama3_2", "gpt_oss", "gemma3")}
-
-
-def test_what_a_template_refuses_is_one_sentence(families):
+def test_what_a_template_refuses_is_one_sentence(stand_ins):
+    gemma = AutoTokenizer.from_pretrained(stand_ins["gemma3"])
     with pytest.raises(ModelError, match="refuses a request: user and assistant turns must alternate"):
-        encode_messages(families["gemma3"], [{"role": "user", "content": "Hi"}] * 2, {})
+        encode_messages(gemma, [{"role": "user", "content": "Hi"}] * 2, {})

@@ -9,7 +9,7 @@ import torch
 from peft import get_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 
-from pipeline.engines.loading.adapter import load_adapter
+from pipeline.engines.loading.conditioned_model import load_adapter
 from pipeline.engines.loading.model import add_lora, load_model, position_logits, stop_ids
 from pipeline.errors import ModelError
 
@@ -21,11 +21,6 @@ def test_missing_file_is_named(model_config, tiny_model, tmp_path, name):
     (broken / name).unlink()
     with pytest.raises(ModelError, match=f"has no .*{name}"):
         load_model(replace(model_config, checkpoint=str(broken)))
-
-
-def test_unknown_lora_module(model, model_config):
-    with pytest.raises(ModelError, match="lora_target_modules"):
-        add_lora(model, replace(model_config, lora_target_modules=["qq_proj"]), rank=2, alpha=4, dropout=0)
 
 
 def test_float32_lora_weights_compute_as_the_adapter_does_beside_the_same_base(model_config, tmp_path):
@@ -71,10 +66,9 @@ def test_position_logits_equal_the_full_forward_pass(model):
     assert gathered.gathers_hidden
     with torch.no_grad():
         expected = model(input_ids=ids, attention_mask=mask).logits[rows, columns]
-        torch.testing.assert_close(gathered(ids, mask, rows, columns), expected, rtol=1e-5, atol=1e-5)
         states = gathered.states(ids, mask, rows, columns)
         assert states.shape == (4, model.config.hidden_size)
-        torch.testing.assert_close(gathered.head(states[1:3]), expected[1:3], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(gathered.head(states), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_position_logits_fall_back_where_the_head_is_more_than_linear(model, monkeypatch):
@@ -122,14 +116,6 @@ def test_adapters_are_in_the_language_model_alone(gemma3, tmp_path):
             alpha=4,
             dropout=0.0,
         )
-
-
-def test_gemma_is_trained_as_it_is_evaluated(gemma3):
-    """The versions of transformers that want token types in training are not those that are pinned."""
-    model = load_model(gemma3, device="cpu")
-    ids = torch.tensor([[2, 40, 41, 42]])
-    expected = model(input_ids=ids).logits
-    torch.testing.assert_close(model.train()(input_ids=ids).logits, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_weights_that_are_missing_are_named(model_config, stand_ins, tmp_path):

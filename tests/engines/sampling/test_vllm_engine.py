@@ -63,7 +63,7 @@ def test_law(opened, model, tokenizer):
 
 
 def test_adapter(opened, adapter, model, tokenizer, model_config):
-    from pipeline.engines.loading.adapter import load_adapter
+    from pipeline.engines.loading.conditioned_model import load_adapter
 
     stops = {tokenizer.eos_token_id}
     engine = opened(adapter, samples_per_request=500)
@@ -102,9 +102,9 @@ def test_refusals(opened, tokenizer, monkeypatch, model_config, tmp_path):
         "_answer",
         lambda self, ids, params, lora: [vllm_stand_in.answer(0, [5], "abort")],
     )
-    with pytest.raises(EngineError, match="vLLM ended sample 0 of p for the reason 'abort'"):
+    with pytest.raises(EngineError, match="sample 0 of p ended for the reason 'abort'"):
         collect(opened(), [make_request(tokenizer, 1)])
-    with pytest.raises(EngineError, match="vLLM returned 1 of 2 samples of p"):
+    with pytest.raises(EngineError, match="returned 1 of 2 samples of p"):
         collect(opened(), [make_request(tokenizer, 2)])
     (tmp_path / "adapter_config.json").write_text(json.dumps({"r": 600}))
     with pytest.raises(ModelError, match="has rank 600; vLLM takes at most 512"):
@@ -119,7 +119,7 @@ def test_without_the_package(model_config, tokenizer):
 
 @pytest.mark.skipif(not HAS_VLLM, reason="vLLM is not installed (requirements-vllm.txt)")
 def test_the_real_engine_follows_the_law(model, model_config, tokenizer, adapter):
-    from pipeline.engines.loading.adapter import load_adapter
+    from pipeline.engines.loading.conditioned_model import load_adapter
 
     stops = {tokenizer.eos_token_id}
     settings = dataclasses.replace(SETTINGS, samples_per_request=500)

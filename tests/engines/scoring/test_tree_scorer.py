@@ -12,8 +12,7 @@ from pipeline.core.training.examples import hard_example
 from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import add_lora
-from pipeline.engines.scoring import tree_attention
-from pipeline.engines.scoring.tree_attention import sliding_window, supports_tree_attention, tree_attention_mask
+from pipeline.engines.scoring.tree_attention import supports_tree_attention, tree_attention_mask
 from pipeline.engines.scoring.tree_scorer import TreeScorer, packed_chunks, trie_tree
 from pipeline.errors import ModelError
 from tests.engines.scoring.models import SHAPE, plain_laws, tiny
@@ -106,25 +105,6 @@ def test_the_probe_accepts_what_works_and_rejects_an_ignored_mask(name, dtype, a
         TreeScorer(model)
 
 
-@pytest.mark.parametrize("window", [300, 512])
-def test_the_probe_reaches_past_real_windows(window, monkeypatch):
-    layers = HYBRID["layer_types"]
-    shape = SHAPE | dict(max_position_embeddings=2048)
-    model, largest = tiny(Gemma3TextConfig(**shape, sliding_window=window, layer_types=layers)), []
-    model.lm_head.register_forward_hook(lambda module, inputs, output: largest.append(output.shape[1]))
-    assert supports_tree_attention(model) and max(largest) <= 5
-    # A mask for packed trees that forgets the window: no prompt shorter than the window tells.
-    monkeypatch.setattr(tree_attention, "_layer_types", lambda config: ({*layers}, 10**6))
-    monkeypatch.setattr(tree_attention, "sliding_window", lambda model: window)
-    assert not supports_tree_attention(model)
-
-
-def test_the_probe_is_short_where_no_text_fills_the_window():
-    assert tree_attention._probe_length(1024, 32_768) == 1282
-    assert tree_attention._probe_length(32_768, 32_768) == tree_attention._probe_length(None, 128) == 6
-    assert tree_attention._probe_length(500, 512) == 6
-
-
 def test_attention_that_has_no_mask():
     model = named("llama")
     model.config._attn_implementation = "flash_attention_2"
@@ -139,7 +119,6 @@ def test_attention_that_has_no_mask():
 @pytest.mark.parametrize("name", CONFIGS)
 def test_padded_rows_without_cache_as_in_training(name):
     model = named(name)
-    assert (sliding_window(model) is None) == (name == "llama")
     prompts, answers = [PROMPT, PROMPT[:6]], [[[1, 2, 3, END], [1, 4, END], [5, END]], [[7, END]]]
     examples = [hard_example(prompt, each) for prompt, each in zip(prompts, answers, strict=True)]
     batch = collate(examples, 0)
