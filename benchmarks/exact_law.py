@@ -108,10 +108,7 @@ def _bounds_row(scorer: TreeScorer, prompt: Prompt, prompt_ids: list[int], digit
         "seconds_outside_the_model": seconds - in_model,
         "w1_low": bounds.wasserstein_1_low,
         "w1_high": bounds.wasserstein_1_high,
-        "width": bounds.achieved_width,
-        "valid_low": bounds.valid_low,
-        "valid_high": bounds.valid_high,
-        "mass_outside": bounds.mass_outside,
+        "width": bounds.wasserstein_1_high - bounds.wasserstein_1_low,
     }
 
 
