@@ -38,7 +38,7 @@ def open_prompts() -> list[TextPrompt]:
 
 
 def open_prompt(text: str, category: str = "") -> TextPrompt:
-    """The prompt with this text; the category of a text in the template is found in it."""
+    """The prompt with this text; the category is that of the template where none is given."""
     found = _IN_TEMPLATE.fullmatch(text)
     category = category or (found[1] if found else "")
     # The id names the files of unfinished generations.
