@@ -42,7 +42,7 @@ def merge_adapters(sources: Sequence[tuple[Path, float]], output: Path) -> None:
 
 
 def copy_weights(source: Path, output: Path, dtype: str) -> None:
-    """Write an adapter's weights to ``output`` in "float32" or "bfloat16"; byte for byte where they are already."""
+    """Write an adapter's weights to the directory ``output``, in "float32" or "bfloat16"; equal ones byte for byte."""
     _, tensors = _read(source)
     if all(tensor.dtype == getattr(torch, dtype) for tensor in tensors.values()):
         shutil.copyfile(source / WEIGHTS, output / WEIGHTS)

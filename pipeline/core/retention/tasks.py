@@ -18,16 +18,15 @@ gsm8k: the same over the whole test split of GSM8K (Cobbe et al., arXiv:2110.141
 from dataclasses import dataclass
 
 FEWSHOT_SEED = 1234
-"""Seed of the examples' draws: the harness's default."""
+"""The harness's default."""
 EXPECTED_ITEMS = 100
-"""Items of a tiny task as published."""
+"""Of a tiny task as published."""
 
 
 @dataclass(frozen=True)
 class RetentionData:
     """What a task needs from its data set: the hub's configuration (None for its only one), the split with the items,
-    the columns that are read, the split that few-shot examples come from, how many per item, and the published
-    items."""
+    the columns that are read, the split of the few-shot examples, how many per item, and the published items."""
 
     hub_config: str | None
     split: str
@@ -54,12 +53,9 @@ GENERATIVE_TASKS = ("tinyGSM8k", "gsm8k")
 """Tasks whose answers are generated, not chosen."""
 
 METRICS: dict[str, tuple[str, ...]] = {
-    "tinyMMLU": ("acc_norm", "acc"),
-    "tinyHellaswag": ("acc_norm", "acc"),
+    **dict.fromkeys(("tinyMMLU", "tinyHellaswag", "tinyWinogrande"), ("acc_norm", "acc")),
     "tinyTruthfulQA": ("mc2", "acc"),
-    "tinyWinogrande": ("acc_norm", "acc"),
-    "tinyGSM8k": ("exact_match_strict", "exact_match_flexible"),
-    "gsm8k": ("exact_match_strict", "exact_match_flexible"),
+    **dict.fromkeys(GENERATIVE_TASKS, ("exact_match_strict", "exact_match_flexible")),
 }
 """Task -> its metrics, each a number in [0, 1] per item."""
 

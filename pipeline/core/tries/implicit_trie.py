@@ -2,8 +2,7 @@
 
 The mass behind a digit prefix is a difference of distribution functions: behind "-3.1" at five decimals lie the grid
 points from -3.19999 to -3.10000. While the part before the point may still grow, it is a sum of a few: behind "3" lie
-[3, 4), [30, 40), [300, 400) and so on. So q(token | prefix) of Eq. 1 follows at the cost of the prefix's children, for
-any number of decimals, and equals the explicit trie of all grid points.
+[3, 4), [30, 40), [300, 400) and so on.
 """
 
 from collections.abc import Sequence
@@ -62,9 +61,8 @@ class ImplicitTrie:
     def sample_paths(
         self, rng: np.random.Generator, size: int
     ) -> list[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
-        """``size`` strings y ~ P_Y: token ids int32[L + 1], terminator last, and ``next_tokens`` before each."""
+        """As ``Trie.sample_paths``."""
         paths = [self.tokens.encode(self.law.text(index)) for index in self.law.sample(rng, size)]
-        # Paths share their first prefixes; the law's functions are called once for all of them.
         prefixes: dict[tuple[int, ...], _Prefix] = {(): _Prefix()}
         for ids in paths:
             for k, token in enumerate(ids):
@@ -144,7 +142,7 @@ class ImplicitTrie:
         return _Children(self.tokens.groups[size - 1], firsts, firsts + reach, np.arange(10**size))
 
     def _targets(self, prefixes: Sequence[_Prefix]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Targets at several prefixes; the law's functions are called once for all."""
+        """``next_tokens`` at several prefixes, by one call of the law's functions."""
         children = [self._children(prefix) for prefix in prefixes]
         firsts, stops = [], []
         for prefix, child in zip(prefixes, children, strict=True):
