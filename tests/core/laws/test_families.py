@@ -3,11 +3,8 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline.core.laws.families import FAMILIES, get_family
-from pipeline.core.laws.family import counts, linear, listed, log
 from pipeline.core.prompts.structured import build_split, make_prompt
 from pipeline.errors import DomainError
 
@@ -96,14 +93,6 @@ def test_subset_is_balanced_seeded_and_keeps_prompt_ids():
     assert subset != build_split("train", prompts_per_family=5, seed=4)
 
 
-@given(mu=st.floats(-1e6, 1e6), sigma=st.floats(1e-6, 1e6))
-def test_printed_parameters_read_back_exactly(mu, sigma):
-    text = make_prompt("gaussian", {"mu": mu, "sigma": sigma}, "train").text
-    rendered = text.split("parameters ")[1].split(". Output")[0]
-    read = dict((k, float(v)) for k, v in (item.split("=") for item in rendered.split(", ")))
-    assert read == {"mu": mu, "sigma": sigma}
-
-
 def test_interpolated_points_lie_inside_the_training_grid_and_the_papers_outside():
     for family in (family for family in FAMILIES.values() if family.seen):
         ranges = {axis.name: (min(axis.values), max(axis.values)) for axis in family.train_grid}
@@ -121,16 +110,3 @@ def test_interpolated_points_lie_inside_the_training_grid_and_the_papers_outside
             if not any(ranges[axis.name][0] <= value <= ranges[axis.name][1] for value in axis.values)
         ]
         assert outside, f"{family.family_id}: test points inside the ranges that are trained on"
-
-
-@pytest.mark.parametrize(
-    ("axis", "expected"),
-    [
-        (linear("a", -1, 1, 3), (-0.5, 0.5)),
-        (log("a", 0.25, 4, 3), (0.5, 2.0)),
-        (listed("a", 1, 2, 4), (1.5, 3.0)),
-        (counts("n", 5, 6, 9, 12), (7.0, 10.0)),
-    ],
-)
-def test_midpoints_are_halfway_on_the_axis_own_scale(axis, expected):
-    assert axis.midpoints() == pytest.approx(expected, rel=1e-15)

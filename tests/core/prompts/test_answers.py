@@ -33,7 +33,6 @@ def equal(found, expected):
         ("-1.5E+2", -150.0),
         ("<think>\nmaybe 3?\n</think>\n\n4.2", 4.2),
         ("no opening</think> 8", 8.0),
-        ("<think>a</think><think>b</think>9", 9.0),
         (" \n\t", Invalid.EMPTY),
         ("<think>x</think>", Invalid.EMPTY),
         ("<think>x</think> <think> 3", Invalid.UNCLOSED_REASONING),

@@ -122,10 +122,6 @@ def test_the_released_codes_rules(text, expected):
     assert (found if isinstance(found, McqFailure) else found.answer) == expected
 
 
-def test_every_reason_has_a_case():
-    assert {case[1] for case in CASES + RELEASED_CASES} - {"B"} == set(McqFailure)
-
-
 @pytest.mark.parametrize("value", ["B.", "(B)", "[B]", "**B**", "b", "Option B", "B. Pancreas", "A/B", "A and B", ""])
 def test_an_answer_is_one_letter(value):
     assert parse_mcq(GOOD.replace("Answer: B", f"Answer: {value}")) is McqFailure.MALFORMED_ANSWER

@@ -13,11 +13,7 @@ from pipeline.core.retention.windows import Window, scoring_windows
         (10, 4, 2, False, [(0, 1, 4), (2, 4, 6), (4, 6, 8), (6, 8, 10)]),
         # With a BOS token a window holds one token less.
         (7, 4, 2, True, [(0, 0, 3), (2, 3, 5), (4, 5, 7)]),
-        # The paper's sizes.
-        (3000, 2048, 1024, False, [(0, 1, 2048), (1024, 2048, 3000)]),
         (2048, 2048, 1024, True, [(0, 0, 2047), (1024, 2047, 2048)]),
-        (0, 8, 4, True, []),
-        (1, 8, 4, True, [(0, 0, 1)]),
         (1, 8, 4, False, []),
     ],
 )
