@@ -15,19 +15,9 @@ from pipeline.core.statistics.intervals import (
     interval_of_deviations,
     newcombe_interval,
     over_families,
-    paired_difference_draws,
     wilson_interval,
 )
 from pipeline.core.statistics.summarise import aggregate_of, mean_of, summarise
-
-
-@pytest.mark.parametrize("size", [0, 1, 2, 7, 50])
-def test_half_samples_have_half_the_values(size):
-    chosen = half_samples(size, 30, random_stream(1))
-    assert chosen.shape == (30, size) and (chosen.sum(axis=1) == size // 2).all()
-    if size > 7:
-        # Every value is in half of the halves: 15 of 30, and within 3 to 27 for 50 values.
-        assert ((chosen.sum(axis=0) >= 3) & (chosen.sum(axis=0) <= 27)).all()
 
 
 @pytest.mark.parametrize("size", [20, 31])
@@ -148,24 +138,3 @@ def test_rates_of_clusters_are_covered_where_wilsons_interval_is_too_narrow():
     size = 300 / 12 * (1.959964 / 4.302653) ** 2
     expected = wilson_interval(0.75 * size, size)
     assert clustered_wilson_interval(np.array([90, 60, 75]), np.full(3, 100)) == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.parametrize("statistic", ["family_median", "family_mean"])
-def test_draws_of_a_paired_difference_are_those_of_the_tables_figures(statistic):
-    rng = random_stream(12)
-    families = np.repeat(list("abcdef"), 3)
-    level = np.repeat(rng.normal(size=6), 3)
-    own, other = level + rng.normal(size=18), level + 0.5 + rng.normal(size=18)
-    draws = paired_difference_draws(own, other, families, replicates=20_000, rng=random_stream(13), statistic=statistic)
-
-    def one(rng):
-        members = [np.flatnonzero(families == name) for name in rng.choice(list("abcdef"), size=6)]
-        picks = np.concatenate([rng.choice(rows, size=3) for rows in members])
-        labels = np.repeat(np.arange(6), 3)
-        return over_families(own[picks], labels, statistic) - over_families(other[picks], labels, statistic)
-
-    plain = [one(rng) for _ in range(1_500)]
-    assert np.percentile(draws, [2.5, 97.5]) == pytest.approx(np.percentile(plain, [2.5, 97.5]), abs=0.12)
-    # A difference that is the same at every prompt has no spread, however much the prompts differ.
-    same = paired_difference_draws(own, own - 0.25, families, replicates=50, rng=rng)
-    assert same == pytest.approx(np.full(50, 0.25))

@@ -49,9 +49,3 @@ def test_verdicts_are_tukey_and_kramers(groups):
 def test_verdicts(groups, lower_is_better, verdicts):
     compared = compare_with_best([spread(group) for group in groups], lower_is_better=lower_is_better)
     assert [item.verdict for item in compared] == verdicts
-
-
-def test_margin_of_a_single_seed():
-    compared = compare_with_best([spread([0.10, 0.12]), spread([0.11]), spread([9.0])])
-    # Half the interval is wider by sqrt(1 + 1/2) against sqrt(1/2 + 1/2).
-    assert compared[1].margin / compared[0].margin == pytest.approx(math.sqrt(1.5))
