@@ -4,8 +4,7 @@ An answer is an optional "-", digits, and optionally "." and digits, in any grou
 terminator ends it wherever the text so far is a number ("3", "3.", ".5"). A prefix of an answer confines its value:
 after a point and i decimals to [v, v + 10^-i), an integer part m that may still grow to [m, inf), mirrored behind "-".
 Prefixes are expanded best first, those whose unknown remainder moves the distance most; whatever is not expanded counts
-with all values that it may still take. So the bounds hold at any budget, up to rounding of the given log-probabilities
-and SciPy's distribution function.
+with all values that it may still take. So the bounds hold at any budget.
 
 W1 and KS are those of the masked law: tokens that cannot continue a plain decimal have probability 0 and the others are
 renormalised at every step, as in grammar-constrained decoding. It is conditional on a value in the target's support
@@ -13,8 +12,7 @@ renormalised at every step, as in grammar-constrained decoding. It is conditiona
 
 As in the paper's grid, both laws are clipped to the window between the target's 0.001 and 0.999 quantiles (within its
 support): mass outside moves to the ends. W1 is the integral over the window of |F_model - F_target|, divided by the
-target's Q95 - Q05. Nothing is quadrature: all functions involved only grow, so their values at the ends of a cell bound
-every integral over it.
+target's Q95 - Q05. All functions involved only grow, so their values at the ends of a cell bound the integral over it.
 """
 
 import math
@@ -151,8 +149,7 @@ class GridSums:
     def distribution(self) -> dict[str, np.ndarray]:
         """x (ascending), cdf_low, cdf_high (of P(X <= x) given a value in the support) and target_cdf, float64[K] each.
 
-        K is at most CDF_POINTS; x is the same for every model, half even in the target's probability, half in x; all
-        integers if they are no more. Both functions are 1 at the window's upper end.
+        x is the same for every model, half even in the target's probability, half in x; all integers if they are few.
         """
         nodes, least, most = self.target.nodes, *self.cells()
         places = np.arange(len(nodes))

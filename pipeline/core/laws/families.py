@@ -13,10 +13,8 @@ def _scipy(name: str, **kwargs: float) -> Law:
 
 
 def _seen(names: tuple[str, str, str], law: Callable[..., Law], *parameters: tuple, **properties) -> Family:
-    """A trained family whose grids are over its prompt's parameters.
-
-    A parameter is (name, domain, spacing, arguments of its training axis, of its test axis, selected test point).
-    """
+    """A trained family; a parameter is (name, domain, spacing, arguments of its training axis, of its test axis,
+    selected test point)."""
     return Family(
         *names,
         parameters=tuple(domain(name) for name, domain, *_ in parameters),
@@ -51,20 +49,6 @@ def _location_scale(names: tuple[str, str, str], location: str, scale: str, scip
     )
 
 
-def _uniform_from_grid(point: dict[str, float]) -> dict[str, float]:
-    return {"a": point["a"], "b": point["a"] + point["width"]}
-
-
-def _triangular_from_grid(point: dict[str, float]) -> dict[str, float]:
-    a, width = point["a"], point["width"]
-    return {"a": a, "c": a + width * point["mode_fraction"], "b": a + width}
-
-
-def _hypergeometric_from_grid(point: dict[str, float]) -> dict[str, float]:
-    population = point["M"]
-    return {"M": population, "K": round(population * point["success_fraction"]), "N": min(point["N"], population)}
-
-
 _MANY_PROBABILITIES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8)
 
 _FAMILIES = (
@@ -76,7 +60,7 @@ _FAMILIES = (
         train_grid=(linear("a", -5, 2, 11), linear("width", 1, 5, 11)),
         test_grid=(linear("a", 2.5, 4.5, 6), linear("width", 5.5, 8, 6)),
         selected=({"a": 3.5, "width": 7.0},),
-        from_grid=_uniform_from_grid,
+        from_grid=lambda p: {"a": p["a"], "b": p["a"] + p["width"]},
     ),
     _location_scale(("gaussian", "Gaussian", "I"), "mu", "sigma", "norm"),
     _seen(
@@ -126,7 +110,7 @@ _FAMILIES = (
         train_grid=(linear("a", -3, 1, 5), linear("width", 1, 5, 5), listed("mode_fraction", 0.1, 0.3, 0.5, 0.7, 0.9)),
         test_grid=(linear("a", 1.5, 3.5, 3), linear("width", 5.5, 8, 3), listed("mode_fraction", 0.1, 0.5, 0.9)),
         selected=({"a": 2.5, "width": 7.0, "mode_fraction": 0.5},),
-        from_grid=_triangular_from_grid,
+        from_grid=lambda p: {"a": p["a"], "c": p["a"] + p["width"] * p["mode_fraction"], "b": p["a"] + p["width"]},
     ),
     _seen(
         ("rayleigh", "Rayleigh", "II"),
@@ -176,7 +160,7 @@ _FAMILIES = (
         ),
         test_grid=(counts("M", 100, 120), counts("N", 20, 25), listed("success_fraction", 0.2, 0.5, 0.8)),
         selected=({"M": 100.0, "N": 20.0, "success_fraction": 0.5},),
-        from_grid=_hypergeometric_from_grid,
+        from_grid=lambda p: {"M": p["M"], "K": round(p["M"] * p["success_fraction"]), "N": min(p["N"], p["M"])},
     ),
     _location_scale(("gumbel", "Gumbel", "III"), "mu", "beta", "gumbel_r"),
     _seen(

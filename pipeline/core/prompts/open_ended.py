@@ -1,7 +1,4 @@
-"""The open-ended requests: one random member of each of 102 categories (arXiv:2605.11845, Appendix C.3).
-
-The paper gives template, verbs, number and eighteen categories; the others are our own choice.
-"""
+"""The open-ended requests: one random member of each of 102 categories (Appendix C.3), of which the paper names 18."""
 
 import hashlib
 import re

@@ -42,11 +42,8 @@ A: The 1992 Olympics were held in Barcelona, Spain.
 
 @dataclass(frozen=True)
 class Item:
-    """One item of a task.
-
-    ``options`` are question and answer of each choice, or of the one reference answer; ``lengths`` the characters that
-    ``acc_norm`` divides by; ``gold`` the index of the right choice, the labels of all choices (mc2), or the reference.
-    """
+    """Question and answer of each choice, or of the one reference answer; the characters that ``acc_norm`` divides by;
+    the index of the right choice, the labels of all choices (mc2), or the reference."""
 
     options: list[tuple[str, str]]
     lengths: list[int]

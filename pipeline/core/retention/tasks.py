@@ -1,18 +1,10 @@
-"""The tasks that measure what a model keeps: what each holds, how it is scored, which metric counts.
+"""The tasks that measure what a model keeps: 100 items of each of five benchmarks (Polo et al., arXiv:2402.14992), and
+GSM8K's whole test split.
 
-Polo et al. (arXiv:2402.14992) chose 100 items of each of five benchmarks; the logic is lm-evaluation-harness 0.4.13's.
-In all tasks l(c | x) is the sum of the log-probabilities of the continuation's tokens after its context, in nats.
-``acc`` takes the choice with the largest l, ``acc_norm`` the largest l per character.
-
-tinyMMLU: ``input_formatted`` holds five examples of the item's subject; choices are the letters A to D.
-tinyHellaswag: 10 examples, drawn anew for every item from the training split; choices are four endings.
-tinyTruthfulQA: a fixed primer of six questions. ``mc2`` (the harness's ``acc``) is the probability of the true answers
-    over that of all answers, sum over true of exp l / sum over all of exp l (Lin et al., arXiv:2109.07958); ``acc`` is
-    mc1, whether the one best answer of ``mc1_targets`` has the largest l.
-tinyWinogrande: 5 examples. The choices are two contexts (the sentence up to the blank, filled in) and one continuation:
-    partial evaluation, Trinh and Le (arXiv:1806.02847). ``acc_norm`` divides l by the characters of the context.
-tinyGSM8k: 5 examples, greedy decoding up to "Question:". Strict: the number behind "#### ". Flexible: the last number.
-gsm8k: the same over the whole test split of GSM8K (Cobbe et al., arXiv:2110.14168).
+With l the sum of the log-probabilities of a continuation's tokens, in nats, ``acc`` is whether the right choice has the
+largest l, ``acc_norm`` the largest l per character, and ``mc2`` the probability of the true answers over that of all
+(Lin et al., arXiv:2109.07958). Winogrande's choices are two contexts of one continuation (arXiv:1806.02847). Answers to
+GSM8K are decoded greedily; strict reads the number behind "#### ", flexible the last one.
 """
 
 from dataclasses import dataclass

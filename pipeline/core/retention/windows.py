@@ -1,11 +1,4 @@
-"""Windows over a document that is longer than a model's context, each of its tokens scored once.
-
-A window of W tokens moves on by a stride S and scores the tokens that no earlier one has scored (here W = 4, S = 2)::
-
-    tokens    0 1 2 3 4 5 6 7            x scored, . context
-    window 0  . x x x
-    window 1      . . x x
-    window 2          . . x x
+"""Windows over a document that is longer than a model's context: each scores the tokens that no earlier one has scored.
 
 Without a BOS token nothing predicts token 0, so it is not scored. With one, every window starts with it, in the place
 of one token: some models (Gemma) cannot read a text that starts without it.

@@ -16,12 +16,11 @@ from pipeline.core.tries.digit_tokens import DigitTokens
 
 @dataclass(frozen=True)
 class _Prefix:
-    """A canonical number so far: the value and number of its digits before the point (0 before the first), whether no
-    digit may follow there (a short group, or a zero), the number of digits after the point (None before it), and the
-    value of all digits, read as one integer."""
+    """A canonical number so far: the number of its digits before the point, whether no digit may follow there (a short
+    group, or a zero), the number of digits after the point (None before it), and the value of all digits, read as one
+    integer."""
 
     negative: bool = False
-    whole: int = 0
     whole_digits: int = 0
     whole_ends: bool = False
     fraction_digits: int | None = None
@@ -81,17 +80,17 @@ class ImplicitTrie:
         if text == "-" and prefix == _Prefix():
             return _Prefix(negative=True)
         if text == "." and digits and prefix.fraction_digits is None and self.law.num_decimals:
-            return _Prefix(negative, prefix.whole, digits, True, 0, prefix.whole)
+            return _Prefix(negative, digits, True, 0, prefix.index)
         if text.isdigit():
             value, size = int(text), len(text)
             index = prefix.index * 10**size + value
             if prefix.fraction_digits is not None:
                 left = self.law.num_decimals - prefix.fraction_digits
                 if left and size == min(self.tokens.max_group, left):
-                    return _Prefix(negative, prefix.whole, digits, True, prefix.fraction_digits + size, index)
+                    return _Prefix(negative, digits, True, prefix.fraction_digits + size, index)
             elif not prefix.whole_ends and (digits or value or size == 1) and (digits or size == len(str(value))):
                 ends = size < self.tokens.max_group or index == 0
-                return _Prefix(negative, index, digits + size, ends, None, index)
+                return _Prefix(negative, digits + size, ends, None, index)
         raise KeyError(f"{list(prefix_ids)} is not a prefix of a canonical number")
 
     def _children(self, prefix: _Prefix) -> _Children:
@@ -114,7 +113,7 @@ class ImplicitTrie:
         if prefix.whole_digits:
             # The whole part ends here: the point follows, or the terminator where there are no decimals.
             end = self.tokens.point if self.law.num_decimals else self.tokens.terminator
-            add(np.array([end]), np.array([prefix.whole]))
+            add(np.array([end]), np.array([prefix.index]))
         if not prefix.whole_ends:
             for size, group in enumerate(self.tokens.groups, start=1):
                 if prefix.whole_digits + size > longest:
@@ -122,7 +121,7 @@ class ImplicitTrie:
                 # No leading zeros but "0" itself.
                 first = 0 if prefix.whole_digits or size == 1 else 10 ** (size - 1)
                 values = np.arange(first, 10**size, dtype=np.int64)
-                wholes = prefix.whole * 10**size + values
+                wholes = prefix.index * 10**size + values
                 owner = add(group[values], wholes)
                 if size == self.tokens.max_group:
                     grows = wholes > 0

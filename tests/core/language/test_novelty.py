@@ -110,23 +110,18 @@ def test_rounds_equal_the_sequential_rule(responses, seed, threshold):
         decided = short_responses_equal(first, second)
         return score((first, second)) > threshold if decided is None else decided
 
-    labels, counts = partition_responses(responses, similarity, threshold)
+    labels = partition_responses(responses, similarity, threshold)
     expected = [sequential(texts, equal) for texts in responses]
     assert labels == [found for found, _ in expected]
     asked = [pair for _, pairs in expected for pair in pairs]
     unclear = [pair for pair in asked if short_responses_equal(*pair) is None]
     assert sorted(given_pairs) == sorted(unclear)
-    assert counts.compared == len(asked) == counts.lexical + counts.classified
-    assert counts.classified == len(unclear) and counts.classified_unique == len(set(unclear))
-    assert counts.compared <= counts.pairs == sum(math.comb(len(texts), 2) for texts in responses)
-    for texts, found in zip(responses, labels, strict=True):
-        assert distinct(found) <= len(texts) and (distinct(found) >= 1) == bool(texts)
 
 
 def test_a_similarity_at_the_threshold_is_not_above_it():
     responses = [["one two three four five six", "a b c d e f"]]
     for value, expected in ((0.102, [[0, 1]]), (0.1021, [[0, 0]])):
-        assert partition_responses(responses, lambda pairs, v=value: np.full(len(pairs), v), 0.102)[0] == expected
+        assert partition_responses(responses, lambda pairs, v=value: np.full(len(pairs), v), 0.102) == expected
 
 
 def test_papers_names_are_for_the_benchmarks_evaluators():
