@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.exact.number_law import CDF_POINTS, GridTarget, bound_number_law, candidate_tokens
+from pipeline.core.exact.number_law import CDF_POINTS, bound_number_law, candidate_tokens
 from pipeline.core.laws.discretize import QUANTILE_RANGE
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
@@ -239,14 +239,6 @@ def test_blocks_that_are_certain_bound_the_distribution_function_by_hand():
         if x < 1 and abs(10 * x - round(10 * x)) > 0.01:
             below = int(10 * x)
             assert (low, high) == pytest.approx((([0, *cumulative])[below], cumulative[below]), abs=1e-8)
-
-
-def test_an_integer_law_wider_than_its_grid():
-    # SciPy's hypergeometric distribution function is NaN between integers.
-    law = Law("hypergeom", {"M": 200_000.0, "n": 100_000.0, "N": 100_000.0})
-    target = GridTarget(law, cells=256)
-    assert len(target.nodes) > 100 and (target.nodes == np.round(target.nodes)).all()
-    assert target.left == pytest.approx(law.freeze().cdf(target.nodes[:-1]), abs=1e-15)
 
 
 def test_a_model_without_any_number():

@@ -13,7 +13,6 @@ from pipeline.core.language.diversity import (
     answer_diversity,
     chao_wang_jost_entropy,
     expected_distinct,
-    plug_in_entropy,
 )
 
 
@@ -24,12 +23,6 @@ def test_expected_distinct_equals_all_subsets():
         subsets = list(itertools.combinations(samples, size))
         distinct = [len(set(subset) - {"-"}) for subset in subsets]
         assert expected_distinct(counts, 9, size) == pytest.approx(np.mean(distinct), abs=1e-12)
-
-
-def test_plug_in_by_hand():
-    assert plug_in_entropy(np.array([2, 1, 1])) == pytest.approx(1.5 * math.log(2))
-    assert plug_in_entropy(np.array([7])) == 0 and math.copysign(1, plug_in_entropy(np.array([7]))) == 1
-    assert math.isnan(plug_in_entropy(np.array([])))
 
 
 def test_corrected_entropy_by_hand():

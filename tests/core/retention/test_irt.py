@@ -53,8 +53,8 @@ def test_one_dimension_by_hand():
     """Two equal items, one right: the chance of each is 1/2, so theta = b / a."""
     assert fit_ability(np.array([1.0, 0.0]), np.array([[2.0, 2.0]]), np.array([3.0, 3.0])) == pytest.approx([1.5])
     # A fraction is so much of a right answer: sigmoid(theta) = 0.8.
-    found = fit_ability(np.array([0.7, 0.9]), np.array([[1.0, 1.0]]), np.zeros(2))
-    assert found == pytest.approx([math.log(4)], abs=1e-4)
+    ability = fit_ability(np.array([0.7, 0.9]), np.array([[1.0, 1.0]]), np.zeros(2))
+    assert ability == pytest.approx([math.log(4)], abs=1e-4)
 
 
 def test_newton_on_resamples_equals_bfgs_on_repeated_items():

@@ -200,7 +200,6 @@ def test_conditions_that_answered_different_prompts_are_refused():
     ("methods", "pairs"),
     [
         (("soft", "hard"), [("soft", "base"), ("hard", "base"), ("soft", "hard")]),
-        (("hard", "merged"), [("hard", "base"), ("merged", "base")]),
         # In the configured order; among methods, soft against hard first and then every other against soft.
         (
             ("merged", "soft", "hard"),
