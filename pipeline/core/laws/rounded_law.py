@@ -12,6 +12,7 @@ import numpy as np
 
 from pipeline.core.laws.discretize import QUANTILE_RANGE
 from pipeline.core.laws.family import Law
+from pipeline.core.laws.fixed_point import FixedPointStrings
 from pipeline.core.laws.quantiles import quantile
 from pipeline.errors import DomainError
 
@@ -34,8 +35,7 @@ class RoundedLaw:
     num_decimals: int
 
     def __post_init__(self):
-        first, last = self.bounds
-        if first > last:
+        if self.bounds[0] > self.bounds[1]:
             raise DomainError(
                 f"no multiple of 10^-{self.num_decimals} lies in the support {self.law.support}; raise num_decimals"
             )
@@ -113,9 +113,7 @@ class RoundedLaw:
         return np.clip(nearest, *self.bounds).tolist()
 
     def text(self, index: int) -> str:
-        whole, fraction = divmod(abs(index), 10**self.num_decimals)
-        text = f"{whole}.{fraction:0{self.num_decimals}d}" if self.num_decimals else str(whole)
-        return f"-{text}" if index < 0 else text
+        return FixedPointStrings(np.array([index]), self.num_decimals)[0]
 
 
 def rounded_law(law: Law, num_decimals: int) -> RoundedLaw:
