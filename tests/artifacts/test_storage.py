@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.json_lines import read_json_lines, write_json_lines
-from pipeline.artifacts.output_spaces import OutputSpaceStore, write_output_spaces
 from pipeline.artifacts.prompts import read_prompts, write_prompts
 from pipeline.artifacts.storage import read_json, read_table, write_json, write_table
 from pipeline.artifacts.tries import TrieStore, write_tries
@@ -30,20 +29,6 @@ def prompts():
 @pytest.fixture(scope="module")
 def spaces(prompts):
     return {p.prompt_id: discretize(p.law, num_decimals=2, max_bins=50) for p in prompts}
-
-
-def test_prompts_round_trip(prompts, tmp_path):
-    write_prompts(tmp_path / "p.parquet", prompts)
-    assert read_prompts(tmp_path / "p.parquet") == prompts
-
-
-def test_output_spaces_round_trip(spaces, tmp_path):
-    write_output_spaces(tmp_path / "s.parquet", spaces)
-    back = OutputSpaceStore(tmp_path / "s.parquet")
-    assert list(back) == list(spaces)
-    for prompt_id, space in spaces.items():
-        assert list(back[prompt_id].values) == list(space.values)
-        np.testing.assert_array_equal(back[prompt_id].probabilities, space.probabilities)
 
 
 def test_tries_round_trip_memory_mapped(spaces, tmp_path):

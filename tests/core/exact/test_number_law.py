@@ -167,6 +167,15 @@ def assert_holds(bounds, law, model):
         assert bounds.wasserstein_1_low - 1e-4 <= distance <= bounds.wasserstein_1_high + 1e-4
     assert bounds.ks_low - 1e-6 <= ks <= bounds.ks_high + 1e-4
     assert bounds.support_low - 1e-9 <= support <= bounds.support_high + 1e-9
+    x, low, high, target = bounds.distribution.values()
+    exact = np.concatenate([[0], np.cumsum(weights)])[np.searchsorted(values, x, "right")]
+    # Both are clipped to the window: at its upper end they are 1.
+    assert (low[-1], high[-1], target[-1]) == (1, 1, 1)
+    assert (low[:-1] <= exact[:-1] + 1e-9).all() and (exact[:-1] <= high[:-1] + 1e-9).all()
+    assert (np.diff(low) >= 0).all() and (np.diff(high) >= 0).all() and (low <= high).all()
+    np.testing.assert_allclose(target[:-1], law.freeze().cdf(x[:-1]))
+    ends = np.clip(quantile(law, np.array(QUANTILE_RANGE)), *law.support)
+    assert (x[0], x[-1]) == pytest.approx(tuple(ends)) and 2 <= len(x) <= CDF_POINTS
 
 
 @pytest.mark.parametrize("digit_tokens", [ONE_DIGIT, THREE_DIGITS], ids=["one", "three"])
@@ -197,27 +206,6 @@ def test_bounds_hold_for_random_models(name, three, seed, positions, max_new_tok
     if model.law(law)[2] > 0:
         assert_holds(bounds, law, model)
     assert bounds.positions <= positions
-
-
-@pytest.mark.parametrize("max_positions", [3, 3000])
-@pytest.mark.parametrize("name", LAWS)
-def test_the_models_distribution_function_is_inside(name, max_positions):
-    law, digit_tokens = LAWS[name], THREE_DIGITS if len(name) % 2 else ONE_DIGIT
-    budget = {"width": 0.002, "max_positions": max_positions, "max_new_tokens": 12, "round_size": 16}
-    models = [make_model(law, digit_tokens, np.random.default_rng(seed)) for seed in (1, 2)]
-    found, other = (bound_number_law(law, digit_tokens, model.score, **budget).distribution for model in models)
-    x, low, high = found["x"], found["cdf_low"], found["cdf_high"]
-    values, weights, _ = models[0].law(law)
-    exact = np.concatenate([[0], np.cumsum(weights)])[np.searchsorted(values, x, "right")]
-    # Both are clipped to the window: at its upper end they are 1.
-    assert (low[-1], high[-1], found["target_cdf"][-1]) == (1, 1, 1)
-    assert (low[:-1] <= exact[:-1] + 1e-9).all() and (exact[:-1] <= high[:-1] + 1e-9).all()
-    np.testing.assert_allclose(found["target_cdf"][:-1], law.freeze().cdf(x[:-1]))
-    assert (np.diff(low) >= 0).all() and (np.diff(high) >= 0).all() and (low <= high).all()
-    # Points are the same for every model and span the window.
-    np.testing.assert_array_equal(x, other["x"])
-    ends = np.clip(quantile(law, np.array(QUANTILE_RANGE)), *law.support)
-    assert (x[0], x[-1]) == pytest.approx(tuple(ends)) and 2 <= len(x) <= CDF_POINTS
 
 
 def test_blocks_that_are_certain_bound_the_distribution_function_by_hand():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
 from pipeline.core.exact.trie_law import exact_law, leaf_index
-from pipeline.core.tries.trie import LEAF, build_trie, edge_parents, trie_levels
+from pipeline.core.tries.trie import LEAF, build_trie, edge_parents
 from tests.core.conftest import leaf_sequences
 
 END = 9
@@ -53,11 +53,8 @@ def test_figures_are_sums_over_strings(case):
 
 @settings(max_examples=60, deadline=None)
 @given(cases())
-def test_levels_and_order(case):
+def test_places_of_strings(case):
     trie, _, _ = case
-    levels = list(trie_levels(trie))
-    assert [edges.start for _, edges in levels] == [0, *[edges.stop for _, edges in levels]][:-1]
-    assert levels[-1][1].stop == trie.num_edges and levels[-1][0].stop == trie.num_prefixes
     sequences = leaf_sequences(trie)
     order = np.random.default_rng(0).permutation(len(sequences))
     assert leaf_index(trie, [sequences[index] for index in order]).tolist() == order.tolist()

@@ -3,7 +3,6 @@
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,23 +13,7 @@ from scipy import stats
 from pipeline.core.laws.discretize import discretize, kept_grid
 from pipeline.core.laws.families import get_family
 from pipeline.core.laws.family import Law
-from pipeline.core.prompts.structured import build_split
 from pipeline.errors import DomainError
-
-SELECTED = [*build_split("unseen", selection="selected"), *build_split("ood", selection="selected")]
-
-
-@pytest.mark.parametrize("prompt", SELECTED, ids=lambda prompt: prompt.prompt_id)
-@pytest.mark.parametrize(("num_decimals", "max_bins"), [(1, 64), (5, 300)])
-def test_is_a_distribution_over_ascending_values(prompt, num_decimals, max_bins):
-    space = discretize(prompt.law, num_decimals=num_decimals, max_bins=max_bins)
-    assert 1 <= len(space.values) <= max_bins
-    assert space.probabilities.sum() == pytest.approx(1, abs=1e-12)
-    assert (space.probabilities >= 0).all()
-    numbers = [float(value) for value in space.values]
-    assert all(low < high for low, high in pairwise(numbers))
-    lower, upper = prompt.support
-    assert lower <= numbers[0] and numbers[-1] <= upper
 
 
 def test_all_decimals_kept_matches_the_cdf_at_half_steps():

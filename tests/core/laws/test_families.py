@@ -73,17 +73,6 @@ def test_parameters_outside_their_domain_are_named(family, parameters, named):
         make_prompt(family, parameters, "train")
 
 
-INTEGER_FAMILIES = ("binomial", "geometric", "negative_binomial", "hypergeometric", "skellam", "beta_binomial")
-
-
-def test_every_grid_point_gives_a_law():
-    for split in ("train", "unseen", "ood"):
-        for prompt in build_split(split):
-            lower, upper = prompt.support
-            assert lower < upper
-            assert prompt.law.integer == (prompt.family in (*INTEGER_FAMILIES, "bernoulli", "poisson"))
-
-
 def test_subset_is_balanced_seeded_and_keeps_prompt_ids():
     full = {prompt.prompt_id for prompt in build_split("train")}
     subset = build_split("train", prompts_per_family=5, seed=3)
