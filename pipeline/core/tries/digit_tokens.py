@@ -5,7 +5,6 @@ One token per digit (Qwen, Gemma), or groups of up to three digits counted from 
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -47,7 +46,3 @@ class DigitTokens:
                 group = run[start : start + self.max_group]
                 ids.append(int(self.groups[len(group) - 1][int(group)]))
         return ids
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Text of tokens of a plain decimal. Raises KeyError for another token."""
-        return "".join(self.text_of[int(token)] for token in ids)

@@ -44,7 +44,6 @@ def test_groups_are_counted_from_the_left():
     rule = digit_tokens(3)
     ids = rule.encode("-12345.67890")
     assert [rule.text_of[token] for token in ids] == ["-", "123", "45", ".", "678", "90"]
-    assert rule.decode(ids) == "-12345.67890"
     with pytest.raises(ValueError, match="not a plain decimal"):
         rule.encode("1e5")
 
