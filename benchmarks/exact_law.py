@@ -77,8 +77,7 @@ def _trie_rows(
             "seconds": seconds,
             "ratio": baseline / seconds,
             "positions": len(prompt_ids) + trie.num_prefixes - 1,
-            "sequence_kl": law.sequence_kl,
-            "mass_on_trie": law.mass_on_trie,
+            "mass_on_trie": 1 - law.mass_off_trie,
         }
     )
     seconds, _ = best(lambda: exact_law(trie, scores, values), repeats)
@@ -108,10 +107,7 @@ def _bounds_row(scorer: TreeScorer, prompt: Prompt, prompt_ids: list[int], digit
         "seconds_outside_the_model": seconds - in_model,
         "w1_low": bounds.wasserstein_1_low,
         "w1_high": bounds.wasserstein_1_high,
-        "width": bounds.achieved_width,
-        "valid_low": bounds.valid_low,
-        "valid_high": bounds.valid_high,
-        "mass_outside": bounds.mass_outside,
+        "width": bounds.wasserstein_1_high - bounds.wasserstein_1_low,
     }
 
 

@@ -1,7 +1,6 @@
 """Item parameters on disk: read once from the published pickle, under a restricted unpickler, then kept as ``.npz``.
 
-The published file (tinyBenchmarks.pkl) holds, by benchmark ("lb": the Open LLM Leaderboard's scenarios under one
-set of item parameters; "mmlu": on its own), a dictionary with
+The published file (tinyBenchmarks.pkl) holds, by benchmark ("lb": the Open LLM Leaderboard's scenarios; "mmlu"),
 
     irt_parameters         {"A": float[1, D, N], "B": float[1, D, N]} over the benchmark's items
     seen_examples          positions of the tiny items: 100 per scenario, scenario after scenario
@@ -18,14 +17,12 @@ import io
 import pickle
 import zipfile
 import zlib
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy._core import multiarray, numeric
 
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import require, sha256_file
@@ -37,38 +34,22 @@ TRUTHFULQA = "harness_truthfulqa_mc_0"
 """Name that the scenario truthfulqa has in the published file."""
 
 
-def _latin1(text: str, encoding: str) -> bytes:
-    """Bytes that an old pickle protocol stored as text."""
-    if encoding != "latin1":
-        raise pickle.UnpicklingError(f"bytes in the encoding {encoding!r}")
-    return text.encode("latin1")
-
-
-# Under the names that Python 2 and 3, and NumPy 1 and 2, give them.
-ALLOWED: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("_codecs", "encode"): _latin1,
-    ("collections", "OrderedDict"): OrderedDict,
+ALLOWED = {
+    "numpy": ("ndarray", "dtype", "_reconstruct", "scalar", "_frombuffer"),
+    "_codecs": ("encode",),
+    "collections": ("OrderedDict",),
+    **dict.fromkeys(("builtins", "__builtin__"), ("set", "frozenset")),
 }
-for _builtins in ("builtins", "__builtin__"):
-    ALLOWED |= {(_builtins, "set"): set, (_builtins, "frozenset"): frozenset}
-for _core in ("numpy.core", "numpy._core"):
-    ALLOWED |= {
-        (f"{_core}.multiarray", "_reconstruct"): multiarray._reconstruct,
-        (f"{_core}.multiarray", "scalar"): multiarray.scalar,
-        (f"{_core}.numeric", "_frombuffer"): numeric._frombuffer,
-    }
+"""Names that may be loaded, by top-level module, Python 2's among them."""
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Builds arrays, numbers, text and plain containers only."""
-
     def find_class(self, module: str, name: str) -> Any:
         """One of ALLOWED; nothing else is even imported."""
-        if (module, name) not in ALLOWED:
+        if name not in ALLOWED.get(module.partition(".")[0], ()):
             raise pickle.UnpicklingError(f"it refers to {module}.{name}, which is no array and no plain container")
-        return ALLOWED[module, name]
+        # NumPy 2 has moved what NumPy 1 pickled.
+        return super().find_class(module.replace("numpy.core.", "numpy._core."), name)
 
 
 def verify_sha256(path: Path, expected: str) -> None:
@@ -95,7 +76,7 @@ def read_published(path: Path, sha256: str) -> dict:
 
 
 def _published_scenario(content: Mapping[str, Any], scenario: str) -> IrtScenario:
-    """One scenario out of the published structure, its positions counted from 0."""
+    """One scenario, its positions counted from 0."""
     bench = content["mmlu" if scenario == "mmlu" else "lb"]
     name = TRUTHFULQA if scenario == "truthfulqa" and TRUTHFULQA in bench["scenarios_position"] else scenario
     items = np.asarray(bench["scenarios_position"][name], dtype=np.int64)
@@ -103,15 +84,14 @@ def _published_scenario(content: Mapping[str, Any], scenario: str) -> IrtScenari
     a, b = (np.asarray(bench["irt_parameters"][part], dtype=np.float64) for part in "AB")
     if a.ndim != 3 or b.ndim != 3 or a.shape[0] != 1:
         raise ValueError(f"item parameters have shapes {a.shape} and {b.shape}, not [1, dimensions, items]")
-    # B may hold one number per item: the package then subtracts it in every dimension.
-    offsets = np.broadcast_to(b, a.shape)[0].sum(axis=0)
     subscenarios = [
         np.array([place[p] for p in np.asarray(members).tolist()], dtype=np.int64)
         for members in bench["subscenarios_position"][name].values()
     ]
     return IrtScenario(
         discriminations=np.ascontiguousarray(a[0][:, items]),
-        offsets=offsets[items],
+        # B may hold one number per item: the package then subtracts it in every dimension.
+        offsets=np.broadcast_to(b, a.shape)[0].sum(axis=0)[items],
         seen=np.array([place[p] for p in np.asarray(bench["seen_examples"]).tolist() if p in place], dtype=np.int64),
         seen_weights=np.asarray(bench["examples_weights"][name], dtype=np.float64).ravel(),
         balance_weights=balance_weights(subscenarios, len(items)),
@@ -146,12 +126,11 @@ def read_irt(path: Path) -> dict[str, IrtScenario]:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        names = dict.fromkeys(key.rpartition(".")[0] for key in arrays)
-        parts = {name: {field: arrays[f"{name}.{field}"] for field in FIELDS} for name in names}
-        return {
-            name: IrtScenario(**found | {"mixing_weight": float(found["mixing_weight"])})
-            for name, found in parts.items()
-        }
+        scenarios = {}
+        for name in dict.fromkeys(key.rpartition(".")[0] for key in arrays):
+            parts = {field: arrays[f"{name}.{field}"] for field in FIELDS}
+            scenarios[name] = IrtScenario(**parts | {"mixing_weight": float(parts["mixing_weight"])})
+        return scenarios
     except KeyError as error:
         raise ArtifactError(f"{path} has no array {error}; it has {sorted(arrays)}") from None
     except (ValueError, TypeError, IndexError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:

@@ -11,8 +11,8 @@ from pipeline.errors import ArtifactError
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write one JSON object per line, in ASCII, because a text may hold lone surrogates."""
     with atomic_path(path) as temporary:
+        # ASCII, because a text may hold lone surrogates.
         temporary.write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in rows), encoding="ascii")
 
 

@@ -29,7 +29,6 @@ Strings that are no canonical decimals, of finite laws, have no indices and NO_D
 
 
 def write_output_spaces(path: Path, spaces: Mapping[str, OutputSpace]) -> None:
-    """Write the output space of each prompt id."""
     names = list(spaces)
     options = {"compression": "zstd", "use_dictionary": ["prompt_id"], "write_page_checksum": True}
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, SCHEMA, **options) as writer:
@@ -70,10 +69,9 @@ def _rows(names: Sequence[str], spaces: Sequence[OutputSpace]) -> pa.Table:
 
 
 class OutputSpaceStore(Mapping[str, OutputSpace]):
-    """Output spaces by prompt id. Strings are made where they are used, the rest stays in Arrow's memory."""
+    """Output spaces by prompt id; strings are made where they are used. Raises ArtifactError."""
 
     def __init__(self, path: Path):
-        """Open a table written by ``write_output_spaces``. Raises ArtifactError."""
         columns = ("prompt_id", "probabilities", "grid_indices", "num_decimals")
         table = read_arrow(path, columns, only=True).combine_chunks()
         self._rows = {prompt_id: row for row, prompt_id in enumerate(table["prompt_id"].to_pylist())}
@@ -81,7 +79,6 @@ class OutputSpaceStore(Mapping[str, OutputSpace]):
         self._indices, self._probabilities = table["grid_indices"].chunk(0), table["probabilities"].chunk(0)
         self._texts: dict[str, list[str]] = {}
         if NO_DECIMALS in self._decimals:
-            # Of the others, whose strings follow from their indices, no row is read.
             finite = pq.read_table(path, columns=["prompt_id", "values"], filters=[("num_decimals", "=", NO_DECIMALS)])
             self._texts = dict(zip(finite["prompt_id"].to_pylist(), finite["values"].to_pylist(), strict=True))
 

@@ -23,7 +23,6 @@ TEXT_PROMPT_COLUMNS = ("prompt_id", "split", "category", "prompt")
 
 
 def write_prompts(path: Path, prompts: Sequence[Prompt]) -> None:
-    """Write one split's prompts."""
     rows = [
         (
             *(prompt.prompt_id, prompt.split, prompt.family, prompt.tier, json.dumps(prompt.parameters), prompt.text),
@@ -42,7 +41,6 @@ def _finite_law(text: str) -> FiniteLaw:
 
 
 def read_prompts(*paths: Path) -> list[Prompt]:
-    """Read prompts of one or several splits, in file order."""
     prompts = []
     for path in paths:
         for row in read_table(path, PROMPT_COLUMNS).itertuples():
@@ -54,23 +52,20 @@ def read_prompts(*paths: Path) -> list[Prompt]:
 
 
 def text_prompt_table(prompts: Sequence[TextPrompt]) -> pd.DataFrame:
-    """TEXT_PROMPT_COLUMNS of prompts whose answers are text."""
     rows = [(prompt.prompt_id, prompt.split, prompt.category, prompt.text) for prompt in prompts]
     return pd.DataFrame(rows, columns=list(TEXT_PROMPT_COLUMNS))
 
 
 def write_text_prompts(path: Path, prompts: Sequence[TextPrompt]) -> None:
-    """Write the prompts of an axis whose answers are text."""
     write_table(path, text_prompt_table(prompts))
 
 
 def read_text_prompts(*paths: Path) -> list[TextPrompt]:
-    """Read text prompts, in file order."""
     tables = [read_table(path, TEXT_PROMPT_COLUMNS)[list(TEXT_PROMPT_COLUMNS)] for path in paths]
     return [TextPrompt(*row) for table in tables for row in table.itertuples(index=False, name=None)]
 
 
 def read_requests(*paths: Path) -> list[TextPrompt]:
-    """The requests of any prompt tables, in file order; of structured ones the law is left unread."""
+    """The requests of any prompt tables; of structured ones the law is left unread."""
     tables = [read_table(path, ("prompt_id", "split", "prompt")) for path in paths]
     return [TextPrompt(row.prompt_id, row.split, "", row.prompt) for table in tables for row in table.itertuples()]

@@ -13,13 +13,7 @@ ITEM_SCORE_COLUMNS = ("task", "item", "metric", "value", "details", "prompt_form
 """One row per task, item (position in the task's split) and metric; details are JSON; all rows have one format."""
 
 DOCUMENT_SCORE_COLUMNS = (
-    "bos",
-    "slice",
-    "file",
-    "document",
-    "nll_nats",
-    "num_tokens",
-    "num_bytes",
+    *("bos", "slice", "file", "document", "nll_nats", "num_tokens", "num_bytes"),
     "starts_with_bos",
 )
 """One row per variant and document; starts_with_bos: whether the model read a BOS token before it."""

@@ -1,8 +1,4 @@
-"""Artifacts on disk: one read/write pair per type, written atomically, checked when read.
-
-Tables are Parquet with page checksums, flat arrays are ``.npy`` files behind a manifest
-with sizes and SHA-256, everything else is JSON or safetensors. Nothing is pickled.
-"""
+"""Tables (Parquet with page checksums) and JSON on disk: written atomically, checked when read."""
 
 import errno
 import hashlib
@@ -15,7 +11,6 @@ from pipeline.artifacts.atomic import atomic_path
 from pipeline.errors import ArtifactError, StorageError, UnavailableError
 
 if TYPE_CHECKING:
-    # Whoever composes or checks parameters has no tables, and does not wait for the libraries that read them.
     import pandas as pd
     import pyarrow as pa
 
@@ -24,7 +19,6 @@ LABEL, UNAVAILABLE = b"identity", b"unavailable"
 
 
 def sha256_file(path: Path) -> str:
-    """Hex SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -35,7 +29,7 @@ def sha256_json(value: Any) -> str:
 
 
 def require(path: Path) -> Path:
-    """Return ``path``; raise ArtifactError if there is nothing there."""
+    """``path``; raises ArtifactError where there is nothing."""
     if not path.exists():
         raise ArtifactError(f"{path} does not exist; `dvc repro` builds it")
     return path
@@ -63,7 +57,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_table(path: Path, table: "pd.DataFrame", label: str = "") -> None:
-    """Write a Parquet table with page checksums; ``label`` is what it is known by."""
+    """Write a Parquet table; ``label`` is what it is known by."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -74,24 +68,19 @@ def write_table(path: Path, table: "pd.DataFrame", label: str = "") -> None:
         pq.write_table(content, temporary, write_page_checksum=True)
 
 
-def table_label(path: Path) -> str:
-    """What a table is known by; empty where that was not said, or the file is no table."""
-    return table_metadata(path).get(LABEL, b"").decode()
-
-
-def table_metadata(path: Path) -> dict[bytes, bytes]:
-    """The metadata of a Parquet file; none where the file is none."""
+def table_metadata(path: Path, key: bytes) -> str:
+    """What a Parquet file has under LABEL or UNAVAILABLE; empty where it has nothing, or is no table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_schema(path).metadata or {}
+        return (pq.read_schema(path).metadata or {}).get(key, b"").decode()
     except (pa.ArrowException, OSError):
-        return {}
+        return ""
 
 
 def read_arrow(path: Path, columns: Sequence[str], only: bool = False) -> "pa.Table":
-    """Read a table that must have ``columns``; with ``only``, leave its other columns unread. Raises ArtifactError."""
+    """A table that must have ``columns``; with ``only``, the other columns are not read. Raises ArtifactError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -111,7 +100,7 @@ def read_arrow(path: Path, columns: Sequence[str], only: bool = False) -> "pa.Ta
 
 
 def read_table(path: Path, columns: Sequence[str]) -> "pd.DataFrame":
-    """Read a Parquet table and check its pages and columns. Raises ArtifactError."""
+    """A Parquet table, its pages and columns checked. Raises ArtifactError."""
     return read_arrow(path, columns).to_pandas()
 
 

@@ -10,7 +10,7 @@ UNAVAILABLE_FILE = "unavailable.json"
 
 
 def write_unavailable(path: Path, reason: str) -> None:
-    """Write an artifact that says why there is none: a table without columns, a record or a directory."""
+    """Write a table without columns, a record or a directory that says why there is none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -25,8 +25,8 @@ def write_unavailable(path: Path, reason: str) -> None:
 
 
 def why_unavailable(path: Path) -> str:
-    """Why an artifact is not there, by what ``write_unavailable`` left in its place; empty where it is there."""
+    """Why an artifact is not there, as ``write_unavailable`` said; empty where it is."""
     if path.suffix == ".parquet":
-        return table_metadata(path).get(UNAVAILABLE, b"").decode()
+        return table_metadata(path, UNAVAILABLE)
     place = path / UNAVAILABLE_FILE
     return read_json(place)["unavailable"] if place.exists() else ""

@@ -82,8 +82,6 @@ class EvaluationSpace:
 
     num_decimals: Annotated[StrictInt, Field(ge=0, le=12)]
     max_bins: MaxBins
-    integer_lower_tail: Literal["renormalise", "first_value"]
-    """Mass below the first value of an integer law without a lower end; the paper renormalises. Unused without bins."""
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -10,8 +10,7 @@ import numpy as np
 
 
 def stream_seed(seed: int, *names: str | int) -> int:
-    """A 63-bit integer that identifies the stream; names are hashed as JSON, so ``("a", 1)`` and ``("a", "1")``
-    differ."""
+    """A 63-bit integer that identifies the stream."""
     digest = hashlib.sha256(json.dumps([seed, *names], ensure_ascii=True).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 

@@ -13,10 +13,9 @@ def sample_tokens(
 ) -> torch.Tensor:
     """int64[N], one token per uniform number, float64[N] in [0, 1), from softmax(logits / temperature) of float[R, V].
 
-    Inversion in float64 over the full vocabulary: sample n gets the first token of row ``rows[n]`` (int64[N], None for
-    row n), in id order (of probability when top_p < 1), at which the cumulative mass exceeds uniforms[n]. So it depends
-    on that row's logits and that number only. ``top_k`` leaves out tokens less probable than the k-th first (ties stay,
-    as in transformers); ``top_p`` keeps the smallest most-probable set with at least this mass.
+    In float64: sample n gets the first token of row ``rows[n]`` (int64[N], None for row n), in id order (of probability
+    when top_p < 1), at which the cumulative mass exceeds uniforms[n]. ``top_k`` leaves out tokens less probable than
+    the k-th first (ties stay, as in transformers); ``top_p`` keeps the smallest most-probable set with this mass.
     """
     if top_k is not None and top_k < logits.shape[-1]:
         logits = logits.masked_fill(logits < logits.topk(top_k, dim=-1).values[..., -1:], -torch.inf)
@@ -39,10 +38,8 @@ def sample_tokens(
 
 
 def _count_not_above(cumulative: torch.Tensor, rows: torch.Tensor, threshold: torch.Tensor) -> torch.Tensor:
-    """int64[N]: how many entries of row rows[n] of float64[R, V], ascending, are at most threshold[n].
-
-    torch.searchsorted wants as many thresholds for every row.
-    """
+    """int64[N]: how many entries of row rows[n] of float64[R, V], ascending, are at most threshold[n]."""
+    # torch.searchsorted wants as many thresholds for every row.
     flat, width = cumulative.reshape(-1), cumulative.shape[1]
     # One entry before the row, so that start + count is the count-th entry.
     start = rows * width - 1

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.artifacts.locks import exclusive
-from pipeline.artifacts.storage import read_json, require, table_label, write_table
+from pipeline.artifacts.storage import LABEL, read_json, require, table_metadata, write_table
 from pipeline.artifacts.unavailable import write_unavailable
 from pipeline.command import run_command
 from pipeline.config.params import Params, load_params
@@ -119,7 +119,7 @@ class StageRun:
 
     def _is_own(self, output: Path) -> bool:
         if output.suffix == ".parquet":
-            return table_label(output) == self.identity
+            return table_metadata(output, LABEL) == self.identity
         made = read_json(self.record_path)
         if "stage" not in made or not output.is_dir():
             return False

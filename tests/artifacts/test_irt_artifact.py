@@ -69,15 +69,14 @@ def test_conversion_by_hand():
 def test_a_pickle_of_the_published_format_is_read(tmp_path, protocol):
     content = {**small_content(), "extra": collections.OrderedDict(a={1, 2}, b=(None, "text", 1.5, b"raw"))}
     path, digest = saved(tmp_path / "tiny.pkl", content, protocol)
-    found = read_published(path, digest.upper())
-    assert found["extra"] == content["extra"]
-    write_irt(tmp_path / "irt.npz", convert_published(found, str(path)))
+    published = read_published(path, digest.upper())
+    assert published["extra"] == content["extra"]
+    write_irt(tmp_path / "irt.npz", convert_published(published, str(path)))
     assert_equal(read_irt(tmp_path / "irt.npz"), convert_published(content, "x"))
-    # Under the names of NumPy 1.
-    path.write_bytes(path.read_bytes().replace(b"numpy._core.", b"numpy.core."))
     if protocol == 2:
-        found = read_published(path, sha256_file(path))
-        np.testing.assert_array_equal(found["lb"]["irt_parameters"]["A"], content["lb"]["irt_parameters"]["A"])
+        # Under the names of NumPy 1.
+        path.write_bytes(path.read_bytes().replace(b"numpy._core.", b"numpy.core."))
+        assert_equal(convert_published(read_published(path, sha256_file(path)), "x"), convert_published(content, "x"))
 
 
 class Runs:
@@ -91,30 +90,17 @@ class Runs:
 
 
 @pytest.mark.parametrize("protocol", [0, 5])
-@pytest.mark.parametrize(
-    ("function", "name"),
-    [
-        (os.system, r"(posix|nt)\.system"),
-        (eval, r"(builtins|__builtin__)\.eval"),
-        (getattr, "getattr"),
-        (np.load, r"numpy\.load"),
-        (np.fromfile, "fromfile"),
-    ],
-)
-def test_payloads_are_refused_by_name(tmp_path, function, name, protocol):
+@pytest.mark.parametrize("function", [os.system, eval, getattr, np.load, np.fromfile])
+def test_payloads_are_refused_by_name(tmp_path, function, protocol):
     target = tmp_path / "ran"
-    payload = Runs(function, f"touch {target}")
-    for content in ({"lb": payload}, {"lb": np.array([payload], dtype=object)}):
-        with pytest.raises(ArtifactError, match=rf"tiny\.pkl cannot be read as a pickle of arrays: .*{name}"):
-            read_published(*saved(tmp_path / "tiny.pkl", content, protocol))
+    content = {"lb": np.array([Runs(function, f"touch {target}")], dtype=object)}
+    with pytest.raises(ArtifactError, match=rf"tiny\.pkl cannot be read as a pickle of arrays: .*{function.__name__}"):
+        read_published(*saved(tmp_path / "tiny.pkl", content, protocol))
     assert not target.exists()
 
 
 def test_files_that_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "tiny.pkl"
-    path.write_bytes(b"\x80\x04\x8c\x05numpy\x8c\x10ndarray.tofile__\x93.")
-    with pytest.raises(ArtifactError, match=r"numpy\.ndarray\.tofile__"):
-        read_published(path, sha256_file(path))
     _, digest = saved(path, small_content())
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(ArtifactError, match="cannot be read as a pickle"):
@@ -132,10 +118,6 @@ def test_missing_parts_are_named():
     del content["lb"]["optimal_lambdas"]["gsm8k"]
     with pytest.raises(ArtifactError, match=r"file\.pkl has no 'gsm8k' for the scenario 'gsm8k'"):
         convert_published(content, "file.pkl")
-    content = small_content()
-    content["mmlu"]["examples_weights"]["mmlu"] = np.ones(3)
-    with pytest.raises(ArtifactError, match=r"file\.pkl, scenario 'mmlu': weights do not have one entry"):
-        convert_published(content, "file.pkl")
 
 
 @pytest.mark.parametrize(
@@ -143,18 +125,15 @@ def test_missing_parts_are_named():
     [
         ({"mmlu.seen": np.array([{}], dtype=object)}, "plain arrays"),
         ({"mmlu.seen": np.arange(3)}, r"has no array 'mmlu\.discriminations'"),
-        (None, r"irt\.npz is truncated or not an \.npz file"),
     ],
 )
 def test_broken_npz_files(tmp_path, arrays, message):
-    path = tmp_path / "irt.npz"
-    if arrays is None:
-        write_irt(path, convert_published(small_content(), "x"))
-        path.write_bytes(path.read_bytes()[:-100])
-    else:
-        np.savez(path, **arrays)
+    np.savez(tmp_path / "irt.npz", **arrays)
     with pytest.raises(ArtifactError, match=message):
-        read_irt(path)
+        read_irt(tmp_path / "irt.npz")
+    (tmp_path / "irt.npz").write_bytes(b"PK")
+    with pytest.raises(ArtifactError, match=r"irt\.npz is truncated or not an \.npz file"):
+        read_irt(tmp_path / "irt.npz")
 
 
 def test_the_shipped_artifact_is_what_the_script_makes():

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.json_lines import read_json_lines, write_json_lines
-from pipeline.artifacts.output_spaces import OutputSpaceStore, write_output_spaces
 from pipeline.artifacts.prompts import read_prompts, write_prompts
 from pipeline.artifacts.storage import read_json, read_table, write_json, write_table
 from pipeline.artifacts.tries import TrieStore, write_tries
@@ -33,26 +31,6 @@ def spaces(prompts):
     return {p.prompt_id: discretize(p.law, num_decimals=2, max_bins=50) for p in prompts}
 
 
-def test_prompts_round_trip(prompts, tmp_path):
-    write_prompts(tmp_path / "p.parquet", prompts)
-    assert read_prompts(tmp_path / "p.parquet") == prompts
-    columns = (
-        "prompt_id split family tier parameters prompt scipy_name scipy_kwargs support_lower support_upper integer"
-    )
-    assert list(pd.read_parquet(tmp_path / "p.parquet").columns) == columns.split()
-
-
-def test_output_spaces_round_trip(spaces, tmp_path):
-    write_output_spaces(tmp_path / "s.parquet", spaces)
-    back = OutputSpaceStore(tmp_path / "s.parquet")
-    assert list(back) == list(spaces)
-    for prompt_id, space in spaces.items():
-        assert list(back[prompt_id].values) == list(space.values)
-        assert back[prompt_id].values[-1] == space.values[-1] and len(back[prompt_id].values) == len(space.values)
-        assert back[prompt_id].values[1:3] == space.values[1:3]
-        np.testing.assert_array_equal(back[prompt_id].probabilities, space.probabilities)
-
-
 def test_tries_round_trip_memory_mapped(spaces, tmp_path):
     tries = {k: build_trie(byte_sequences(s.values), s.probabilities, 0) for k, s in spaces.items()}
     write_tries(tmp_path / "tries", tries, terminator=0)
@@ -65,8 +43,6 @@ def test_tries_round_trip_memory_mapped(spaces, tmp_path):
             np.testing.assert_array_equal(stored, getattr(trie, name))
             assert stored.dtype == getattr(trie, name).dtype
         assert isinstance(back.edge_tokens.base, np.memmap) or isinstance(back.edge_tokens, np.memmap)
-    with pytest.raises(KeyError):
-        store["nothing"]
 
 
 def damaged(path: Path) -> Path:
@@ -97,12 +73,6 @@ def test_a_flipped_byte_is_noticed(tmp_path):
     path.write_bytes(bytes(content))
     with pytest.raises(ArtifactError, match=r"g\.parquet"):
         read_table(path, GENERATION_COLUMNS)
-
-
-def test_the_rows_that_a_filter_leaves_have_no_column_of_places(tmp_path):
-    table = pd.DataFrame({"a": [1, 2, 3]})
-    write_table(tmp_path / "x.parquet", table[table["a"] > 1])
-    assert pq.read_table(tmp_path / "x.parquet").to_pydict() == {"a": [2, 3]}
 
 
 def test_missing_file_and_column(tmp_path):

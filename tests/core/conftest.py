@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from pipeline.core.exact.trie_law import leaf_edges
 from pipeline.core.tries.digit_tokens import DigitTokens
 from pipeline.core.tries.trie import LEAF, Trie, edge_parents
 
@@ -27,11 +26,11 @@ def rule(request) -> DigitTokens:
 
 
 def leaf_sequences(trie: Trie) -> list[list[int]]:
-    """Token ids of each string, terminator excluded, in the order of ``leaf_edges``."""
+    """Token ids of each string, terminator excluded, in the order of ``trie_law``."""
     parents = edge_parents(trie)
     incoming = np.concatenate([[-1], np.flatnonzero(trie.edge_children != LEAF)])
     sequences = []
-    for prefix in parents[leaf_edges(trie)].tolist():
+    for prefix in parents[trie.edge_children == LEAF].tolist():
         tokens: list[int] = []
         while prefix:
             edge = int(incoming[prefix])

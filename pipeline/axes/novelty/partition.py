@@ -1,10 +1,9 @@
 """Partition the NoveltyBench responses of a condition into classes that say the same.
 
 Writes the benchmark's ``SPLIT/generations.jsonl`` and ``SPLIT/partitions.jsonl``, and ``counts.json`` with the
-comparisons behind them. Equal pairs are compared once.
+classifier's kind. Equal pairs are compared once.
 """
 
-from dataclasses import asdict
 from pathlib import Path
 
 from pipeline.artifacts.atomic import atomic_directory
@@ -30,7 +29,7 @@ def main(run: StageRun, model: str, condition: str, prompts: list[Path], generat
     responses = [table["text"].to_list() for table in ordered]
     with resumable(run, "pair") as done:
         similarity = pair_scores(done, lambda: open_classifier(settings, identity))
-        partitions, counts = partition_responses(responses, similarity, settings.threshold)
+        partitions = partition_responses(responses, similarity, settings.threshold)
         asked, divided = {}, {}
         for prompt, texts, partition in zip(requests, responses, partitions, strict=True):
             name = prompt.prompt_id.removeprefix(f"{prompt.split}.")
@@ -42,12 +41,8 @@ def main(run: StageRun, model: str, condition: str, prompts: list[Path], generat
             for split, entries in asked.items():
                 write_json_lines(directory / split / "generations.jsonl", entries)
                 write_json_lines(directory / split / "partitions.jsonl", divided[split])
-            write_json(directory / "counts.json", {"classifier": settings.kind, **asdict(counts)})
+            write_json(directory / "counts.json", {"classifier": settings.kind})
         run.write_record(num_prompts=len(requests))
-    print(
-        f"{run.title}: {counts.pairs} pairs, {counts.compared} compared, {counts.lexical} by the rule for short "
-        f"responses, {counts.classified} by the classifier ({counts.classified_unique} different)"
-    )
 
 
 if __name__ == "__main__":

@@ -4,23 +4,20 @@ An answer is an optional "-", digits, and optionally "." and digits, in any grou
 terminator ends it wherever the text so far is a number ("3", "3.", ".5"). A prefix of an answer confines its value:
 after a point and i decimals to [v, v + 10^-i), an integer part m that may still grow to [m, inf), mirrored behind "-".
 Prefixes are expanded best first, those whose unknown remainder moves the distance most; whatever is not expanded counts
-with all values that it may still take. So the bounds hold at any budget, up to rounding of the given log-probabilities
-and SciPy's distribution function.
+with all values that it may still take. So the bounds hold at any budget.
 
 W1 and KS are those of the masked law: tokens that cannot continue a plain decimal have probability 0 and the others are
 renormalised at every step, as in grammar-constrained decoding. It is conditional on a value in the target's support
-(of an integer law, a whole one). Before that condition, it differs in total variation from the unconstrained law by at
-most the model's probability of producing something else, of which ``mass_outside`` was seen.
+(of an integer law, a whole one).
 
 As in the paper's grid, both laws are clipped to the window between the target's 0.001 and 0.999 quantiles (within its
 support): mass outside moves to the ends. W1 is the integral over the window of |F_model - F_target|, divided by the
-target's Q95 - Q05. Nothing is quadrature: all functions involved only grow, so their values at the ends of a cell bound
-every integral over it.
+target's Q95 - Q05. All functions involved only grow, so their values at the ends of a cell bound the integral over it.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -47,8 +44,7 @@ Scorer = Callable[[list[tuple[int, ...]]], np.ndarray]
 
 
 def candidate_tokens(digit_tokens: DigitTokens) -> np.ndarray:
-    """int64[C], whose log-probabilities are asked for: digit groups by length and value (0 to 9, 00 to 99, ...), then
-    minus, point, terminator."""
+    """int64[C]: digit groups by length and value (0 to 9, 00 to 99, ...), then minus, point, terminator."""
     ends = [digit_tokens.minus, digit_tokens.point, digit_tokens.terminator]
     return np.concatenate([*digit_tokens.groups, ends]).astype(np.int64)
 
@@ -58,15 +54,10 @@ class NumberLawBounds:
     """Certified bounds; every pair holds for any remainder that was not expanded.
 
     Attributes:
-        wasserstein_1_low: Of W1 / (Q95 - Q05) on the window; NaN where the width is 0.
+        wasserstein_1_low: Of W1 / (Q95 - Q05) on the window; NaN where Q95 = Q05.
         ks_low: Of the largest |F_model - F_target| on the window.
-        support_low: Of the probability of a value in the support under the bounded law before that condition.
-        valid_low: Of the unconstrained model's valid rate.
-        valid_high: Answers outside the grammar ("1e5", "+3") may be valid too.
-        mass_outside: Unconstrained probability of leaving the grammar seen so far.
-        mass_open: Probability under the bounded law of prefixes that were not expanded.
+        support_low: Of the masked law's probability of a value in the support.
         positions: Prefixes scored.
-        width: Requested width of the bounds of W1.
         distribution: Bounds of the distribution function (``GridSums.distribution``).
     """
 
@@ -76,17 +67,8 @@ class NumberLawBounds:
     ks_high: float
     support_low: float
     support_high: float
-    valid_low: float
-    valid_high: float
-    mass_outside: float
-    mass_open: float
     positions: int
-    width: float
-    distribution: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
-
-    @property
-    def achieved_width(self) -> float:
-        return self.wasserstein_1_high - self.wasserstein_1_low
+    distribution: dict[str, np.ndarray]
 
 
 class GridTarget:
@@ -94,9 +76,8 @@ class GridTarget:
 
     def __init__(self, law: Law, cells: int):
         low, high, q05, q95 = quantile(law, np.array([*QUANTILE_RANGE, 0.05, 0.95]))
-        self.support, self.integer = law.support, law.integer
+        self.support, self.integer, self.scale = law.support, law.integer, float(q95 - q05)
         low, high = max(low, self.support[0]), min(high, self.support[1])
-        self.scale = float(q95 - q05)
         cdf = law.freeze().cdf
         if law.integer and high - low <= cells:
             nodes = np.arange(low, high + 1)
@@ -155,19 +136,20 @@ class GridSums:
         self.high_certain += np.bincount(high, certain, self.size)
 
     def cells(self) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of F_model over each cell, float64[cells] each: least at its left end, most just before its right."""
-        # At each cell's left end: F_model only grows within the cell.
+        """Bounds of F_model over each cell, float64[cells] each: least at its left end, most just before its right.
+
+        F_model(x) is least (largest) with every block above (at or below) x that can be there, and the others invalid
+        where they can be.
+        """
         total = self.high.sum() - np.cumsum(self.high - self.high_certain)[:-2]
         least = np.clip(_ratio(np.cumsum(self.high_certain)[:-2], total, 0.0) - ROUNDING, 0, 1)
-        # Just before each cell's right end.
         total = self.low_certain.sum() + np.cumsum(self.low - self.low_certain)[1:-1]
         return least, np.clip(_ratio(np.cumsum(self.low)[1:-1], total, 1.0) + ROUNDING, 0, 1)
 
     def distribution(self) -> dict[str, np.ndarray]:
         """x (ascending), cdf_low, cdf_high (of P(X <= x) given a value in the support) and target_cdf, float64[K] each.
 
-        K is at most CDF_POINTS; x is the same for every model, half even in the target's probability, half in x; all
-        integers if they are no more. Both functions are 1 at the window's upper end.
+        x is the same for every model, half even in the target's probability, half in x; all integers if they are few.
         """
         nodes, least, most = self.target.nodes, *self.cells()
         places = np.arange(len(nodes))
@@ -185,37 +167,17 @@ class GridSums:
             "target_cdf": np.concatenate([self.target.left, end])[places],
         }
 
-    def bounds(self) -> dict[str, float]:
-        """Bounds of W1 in the law's unit, of KS, and the masses that are certain and possible in the support.
-
-        F_model(x) is least (largest) with every block above (at or below) x that can be there, and the others invalid
-        where they can be.
-        """
-        target = self.target
-        least, most = self.cells()
-        upper = np.maximum(most - target.left, target.right - least)
-        lower = np.maximum(np.maximum(least - target.right, target.left - most), 0)
-        at_left_ends = np.maximum(least - target.left, target.left - most)
-        return {
-            "w1_low": float(lower @ target.lengths),
-            "w1_high": float(upper @ target.lengths),
-            "ks_low": float(at_left_ends.max(initial=0)),
-            "ks_high": float(upper.max(initial=0)),
-            "certain": float(self.high_certain.sum()),
-            "possible": float(self.high.sum()),
-        }
-
 
 def _ratio(part: np.ndarray, total: np.ndarray, empty: float) -> np.ndarray:
     return np.where(total > 1e-300, part / np.maximum(total, 1e-300), empty)
 
 
-# Prefixes that were not expanded ("blocks"). `raw` is their mass under the unconstrained model, `number`
-# their digits as an integer, `decimals` how many of them are behind the point, `fractional` whether one of
-# these is not 0, `gap` what not knowing their remainder adds to the width of the bounds (about).
+# Prefixes that were not expanded ("blocks"). `number` is their digits as an integer, `decimals` how many of them are
+# behind the point, `fractional` whether one of these is not 0, `gap` about what not knowing their remainder adds to
+# the width of the bounds.
 _BLOCK = np.dtype(
     [
-        *((name, "f8") for name in ("mass", "raw", "number", "low", "high", "gap")),
+        *((name, "f8") for name in ("mass", "number", "low", "high", "gap")),
         *((name, "i4") for name in ("low_place", "high_place", "decimals", "digits", "length", "parent", "candidate")),
         ("state", "i1"),
         *((name, "?") for name in ("negative", "fractional", "certain")),
@@ -231,6 +193,7 @@ class _Search:
         self.target = GridTarget(law, int(np.clip(CELLS_PER_WIDTH / width, 2000, 200_000)))
         self.unit = self.target.scale or 1.0
         self.width, self.max_positions, self.max_new_tokens = width, max_positions, max_new_tokens
+        self.invalid = 0.0
         self.tokens = candidate_tokens(digit_tokens)
         sizes = [len(group) for group in digit_tokens.groups]
         # Of each candidate: digits it adds and their value; the last three are minus, point and terminator.
@@ -239,10 +202,8 @@ class _Search:
         self.minus, self.point, self.end = len(self.tokens) - 3, len(self.tokens) - 2, len(self.tokens) - 1
         self.sums = GridSums(self.target)
         self.paths: list[tuple[int, ...]] = []
-        self.answered = self.invalid = self.raw_valid = self.raw_invalid = self.raw_outside = 0.0
         root = np.zeros(1, dtype=_BLOCK)
-        root["mass"] = root["raw"] = 1
-        root["parent"] = -1
+        root["mass"], root["parent"] = 1, -1
         self.waiting = self._place(root)
         self.sums.add_blocks(self.waiting)
 
@@ -274,29 +235,24 @@ class _Search:
         self.paths.extend(paths)
         state = blocks["state"]
         probabilities = np.exp(log_probabilities)
-        unfinished = np.where(state < WHOLE, probabilities[:, self.end], 0)
         probabilities[state != START, self.minus] = 0
         probabilities[(state == POINT) | (state == FRACTION), self.point] = 0
         probabilities[state < WHOLE, self.end] = 0
         inside = probabilities.sum(axis=1)
-        self.raw_outside += float(blocks["raw"] @ np.maximum(1 - inside - unfinished, 0))
-        self.raw_invalid += float(blocks["raw"] @ unfinished)
         # Where nothing can follow, the text so far is the answer, as at the length limit.
-        self._resolve(blocks[inside == 0], raw=False)
+        self._resolve(blocks[inside == 0])
         probabilities = probabilities[inside > 0]
         blocks, first_of = blocks[inside > 0], np.flatnonzero(inside > 0) + first
         mass = blocks["mass"][:, None] * probabilities / inside[inside > 0, None]
         rows, columns = np.nonzero(mass)
         children = self._children(blocks.take(rows), columns)
         children["mass"], children["parent"] = mass[rows, columns], first_of[rows]
-        children["raw"] = blocks["raw"].take(rows) * probabilities[rows, columns]
         ended = (columns == self.end) | (children["length"] == self.max_new_tokens)
         self._resolve(children.compress(ended))
         self._place(children)
         impossible = ~ended & (children["low"] > children["high"])
         self.invalid += float(children["mass"][impossible].sum())
-        # Whole records are copied once only, and by `compress` and `take`, which are ten times as fast as
-        # indexing: there are up to 1,113 children per block.
+        # There are up to 1,113 children per block, and `compress` and `take` are ten times as fast as indexing.
         done = ended | impossible
         children["mass"][done] = children["gap"][done] = 0
         self.sums.add_blocks(children)
@@ -320,19 +276,14 @@ class _Search:
         children["state"][columns == self.minus] = SIGN
         return children
 
-    def _values(self, blocks: np.ndarray) -> np.ndarray:
-        return np.where(blocks["negative"], -1.0, 1.0) * blocks["number"] / 10.0 ** blocks["decimals"]
-
-    def _resolve(self, blocks: np.ndarray, *, raw: bool = True) -> None:
-        values, (lower, upper) = self._values(blocks), self.target.support
+    def _resolve(self, blocks: np.ndarray) -> None:
+        """Count blocks as answers, or as invalid."""
+        values = np.where(blocks["negative"], -1.0, 1.0) * blocks["number"] / 10.0 ** blocks["decimals"]
+        lower, upper = self.target.support
         valid = (blocks["state"] >= WHOLE) & (lower <= values) & (values <= upper)
         valid &= ~blocks["fractional"] if self.target.integer else True
         self.sums.add_answers(values[valid], blocks["mass"][valid])
-        self.answered += float(blocks["mass"][valid].sum())
         self.invalid += float(blocks["mass"][~valid].sum())
-        if raw:
-            self.raw_valid += float(blocks["raw"][valid].sum())
-            self.raw_invalid += float(blocks["raw"][~valid].sum())
 
     def _place(self, blocks: np.ndarray) -> np.ndarray:
         """Set low, high (low > high where no value is valid), certain, places and gap."""
@@ -377,23 +328,21 @@ class _Search:
         smallest_kept = np.where(excess.any(axis=1), ascending[np.arange(len(first)), first], np.inf)
         return children["gap"] < smallest_kept[rows]
 
-    def result(self, width: float) -> NumberLawBounds:
-        bounds = self.sums.bounds()
-        scale = self.target.scale or math.nan
-        everything = bounds["possible"] + self.invalid
+    def result(self) -> NumberLawBounds:
+        target, (least, most) = self.target, self.sums.cells()
+        upper = np.maximum(most - target.left, target.right - least)
+        lower = np.maximum(np.maximum(least - target.right, target.left - most), 0)
+        certain, possible = float(self.sums.high_certain.sum()), float(self.sums.high.sum())
+        everything, scale = possible + self.invalid, target.scale or math.nan
         return NumberLawBounds(
-            wasserstein_1_low=bounds["w1_low"] / scale,
-            wasserstein_1_high=bounds["w1_high"] / scale,
-            ks_low=bounds["ks_low"],
-            ks_high=bounds["ks_high"],
-            support_low=min(1.0, bounds["certain"] / everything) if everything > 0 else 0.0,
-            support_high=min(1.0, bounds["possible"] / everything) if everything > 0 else 1.0,
-            valid_low=min(1.0, self.raw_valid),
-            valid_high=max(0.0, 1 - self.raw_invalid),
-            mass_outside=self.raw_outside,
-            mass_open=max(0.0, bounds["possible"] - self.answered),
+            wasserstein_1_low=float(lower @ target.lengths) / scale,
+            wasserstein_1_high=float(upper @ target.lengths) / scale,
+            ks_low=float(np.maximum(least - target.left, target.left - most).max(initial=0)),
+            ks_high=float(upper.max(initial=0)),
+            support_low=min(1.0, certain / everything) if everything > 0 else 0.0,
+            support_high=min(1.0, possible / everything) if everything > 0 else 1.0,
             positions=len(self.paths),
-            width=width,
+            distribution=self.sums.distribution(),
         )
 
 
@@ -406,26 +355,23 @@ def bound_number_law(
     max_positions: int = 4000,
     max_new_tokens: int = 32,
     round_size: int = 128,
-    on_round: Callable[[NumberLawBounds], None] = lambda bounds: None,
 ) -> NumberLawBounds:
     """Bounds of the model's distance from ``law``, expanded until those of normalised W1 are ``width`` apart (of KS,
     where Q95 = Q05), or ``max_positions`` prefixes are scored, ``round_size`` at a time.
 
     ``score(paths)`` gives float64[len(paths), C], the model's log-probabilities (nats, full vocabulary) at
     ``candidate_tokens(digit_tokens)`` after each token path. An answer has at most ``max_new_tokens`` tokens,
-    terminator included; a text that reaches it is the answer as it stands, as when sampling. ``on_round`` is called
-    with the bounds after each round. Raises ValueError for a width or budget that is not positive.
+    terminator included; a text that reaches it is the answer as it stands, as when sampling.
     """
-    if not (width > 0 and max_positions > 0 and max_new_tokens > 0 and round_size > 0):
-        raise ValueError("width, max_positions, max_new_tokens and round_size must be positive")
     search = _Search(law, digit_tokens, width, max_positions, max_new_tokens)
     while True:
         blocks = search.take(round_size)
         if len(blocks):
             paths = [search.path(block) for block in blocks]
             search.expand(blocks, paths, np.asarray(score(paths), dtype=np.float64))
-        bounds = search.result(width)
-        on_round(bounds)
-        gap = bounds.ks_high - bounds.ks_low if math.isnan(bounds.achieved_width) else bounds.achieved_width
+        bounds = search.result()
+        gap = bounds.wasserstein_1_high - bounds.wasserstein_1_low
+        if math.isnan(gap):
+            gap = bounds.ks_high - bounds.ks_low
         if gap <= width or not len(blocks) or bounds.positions >= max_positions:
-            return replace(bounds, distribution=search.sums.distribution())
+            return bounds

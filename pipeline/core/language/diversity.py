@@ -10,11 +10,9 @@ def expected_distinct(counts: np.ndarray, num_samples: int, size: int) -> float:
     """Expected number of distinct answers among ``size`` of the samples, drawn without replacement.
 
     Rarefaction (Hurlbert 1971): sum over answers of 1 - C(N - count, size) / C(N, size). Samples without an answer are
-    drawn too and add nothing. Raises ValueError where the size or the counts are beyond ``num_samples``.
+    drawn too and add nothing.
     """
     counts = np.asarray(counts, dtype=np.int64)
-    if not 0 <= size <= num_samples or counts.sum() > num_samples:
-        raise ValueError(f"cannot draw {size} of {num_samples} samples with {counts.sum()} answers")
     if size == num_samples:
         return float((counts > 0).sum())
     others = num_samples - counts
@@ -33,7 +31,6 @@ def plug_in_entropy(counts: np.ndarray) -> float:
     if not len(counts):
         return math.nan
     shares = counts / counts.sum()
-    # log(1 / p) instead of -log(p): a single answer has entropy 0, not -0.
     return float((shares * np.log(1 / shares)).sum())
 
 

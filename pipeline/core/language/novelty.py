@@ -1,7 +1,7 @@
 """Distinct responses and utility of NoveltyBench (Zhang et al., arXiv:2504.05228; arXiv:2605.11845, Section 4.2).
 
-Ten responses to one prompt are partitioned into classes that say the same; ``distinct`` is their number. Only the first
-response of each class is rated; ``utility`` discounts the ratings by the patience of a reader who asks again and again.
+Ten responses to one prompt are partitioned into classes that say the same; only the first of each is rated, and
+``utility`` discounts the ratings by the patience of a reader who asks again and again.
 """
 
 import bisect
@@ -9,7 +9,6 @@ import math
 import string
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,17 +18,15 @@ SHORT_RESPONSE_WORDS = 5
 RATING_THRESHOLDS = (-7.71875, -6.28125, -6.0, -5.71875, -5.5, -5.0, -4.375, -3.4375, -2.046875)
 """Raw rewards of Skywork-Reward-Gemma-2-27B-v0.2 at which the benchmark's rating goes up by one."""
 LIKELIHOOD_RATING_THRESHOLDS = (-2.74, -2.27, -1.95, -1.52, -1.06, -0.59, -0.32, -0.14, -0.08)
-"""The same for the stand-in reward, nats per token: the deciles of what the embedded base model's own answers got, 50
-to each prompt of ``data/novelty_prompts.jsonl``."""
+"""The same for the stand-in reward, nats per token: the deciles of what the embedded base model's own answers got."""
 
 
 def short_responses_equal(first: str, second: str) -> bool | None:
     """The benchmark's rule for short responses; None where it leaves the pair to the classifier.
 
     With at most SHORT_RESPONSE_WORDS lower-cased words in both, two responses say the same if the number of different
-    words in common is at least half the number of words in the longer one. To the letter: two empty responses are
-    equal, punctuation is part of a word, and repeated words count once in common but each time in the length, so that
-    "no no no" is not even equal to itself.
+    words in common is at least half the number of words in the longer one. To the letter, so that "no no no" is not
+    even equal to itself.
     """
     words = first.lower().split(), second.lower().split()
     longest = max(map(len, words))
@@ -39,10 +36,8 @@ def short_responses_equal(first: str, second: str) -> bool | None:
 
 
 def word_dice(first: str, second: str) -> float:
-    """Word overlap 2 |A and B| / (|A| + |B|) of multisets of words, in [0, 1]; 1 for two texts without words.
-
-    Words are case-folded and stripped of ASCII punctuation. This is the stand-in for the benchmark's classifier.
-    """
+    """Overlap 2 |A and B| / (|A| + |B|) of multisets of case-folded words without ASCII punctuation, the stand-in for
+    the benchmark's classifier; 1 for two texts without words."""
     bags = [
         Counter(word for part in text.casefold().split() if (word := part.strip(string.punctuation)))
         for text in (first, second)
@@ -63,7 +58,6 @@ def representatives(partition: Sequence[int]) -> list[int]:
 
 
 def distinct(partition: Sequence[int]) -> int:
-    """Number of classes."""
     return len(representatives(partition))
 
 
@@ -83,40 +77,23 @@ def generation_ratings(partition: Sequence[int], class_ratings: Sequence[int]) -
 
 
 def utility(ratings: Sequence[int], patience: float) -> float:
-    """Mean of ``generation_ratings`` with weights patience^i, i = 0, 1, ...; in [0, 10], NaN without any.
-
-    ``patience`` is the probability that the reader asks for one more response.
-    """
+    """Mean of ``generation_ratings`` with weights patience^i, i = 0, 1, ...; NaN without any."""
     if not len(ratings):
         return math.nan
     return float(np.average(np.asarray(ratings, dtype=np.float64), weights=patience ** np.arange(len(ratings))))
 
 
-@dataclass(frozen=True)
-class PartitionCounts:
-    """All unordered pairs of responses to the same prompt, those that the greedy rule compares, those of them that the
-    rule for short responses decides, those left to the classifier, and how many of these have different texts."""
-
-    pairs: int
-    compared: int
-    lexical: int
-    classified: int
-    classified_unique: int
-
-
 def partition_responses(
     responses: Sequence[Sequence[str]], similarity: Callable[[list[Pair]], np.ndarray], threshold: float
-) -> tuple[list[list[int]], PartitionCounts]:
-    """Classes of the responses to every prompt, from 0 in the order of first appearance, and the comparisons made.
+) -> list[list[int]]:
+    """Classes of the responses to every prompt, from 0 in the order of first appearance.
 
     The benchmark puts a response into the first class whose representative says the same, else into a new one.
     Equivalently, in few large batches: in round k every prompt makes its first unassigned response the representative
     of class k and compares all later unassigned ones with it. ``similarity`` gives float64[n] of n pairs
     (representative, later response); two are of one class where it is above the threshold.
     """
-    labels = [[-1] * len(texts) for texts in responses]
-    asked: list[Pair] = []
-    compared = label = 0
+    labels, label = [[-1] * len(texts) for texts in responses], 0
     while members := _next_comparisons(labels, label):
         pairs = [(responses[prompt][first], responses[prompt][other]) for prompt, first, other in members]
         equal = [short_responses_equal(*pair) for pair in pairs]
@@ -125,18 +102,15 @@ def partition_responses(
         for (prompt, _, other), decided in zip(members, equal, strict=True):
             if next(verdicts) if decided is None else decided:
                 labels[prompt][other] = label
-        asked += unclear
-        compared += len(pairs)
         label += 1
-    pairs = sum(math.comb(len(texts), 2) for texts in responses)
-    return labels, PartitionCounts(pairs, compared, compared - len(asked), len(asked), len(set(asked)))
+    return labels
 
 
 def _next_comparisons(labels: list[list[int]], label: int) -> list[tuple[int, int, int]]:
     """Open class ``label`` in every unfinished prompt; (prompt, representative, later unassigned response)."""
     members = []
     for prompt, row in enumerate(labels):
-        unassigned = [index for index, found in enumerate(row) if found < 0]
+        unassigned = [index for index, assigned in enumerate(row) if assigned < 0]
         if unassigned:
             row[unassigned[0]] = label
             members.extend((prompt, unassigned[0], other) for other in unassigned[1:])

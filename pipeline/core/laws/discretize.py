@@ -13,17 +13,17 @@ from pipeline.errors import DomainError
 
 # Quantiles between which the paper's output spaces lie.
 QUANTILE_RANGE = (0.001, 0.999)
-# Grid points per call: temporaries of SciPy's wrappers stay in the processor's cache.
+# Grid points per call of SciPy, so that temporaries stay in the processor's cache.
 POINTS_PER_CALL = 1 << 16
-# A quantile this close to a grid point, relative to the range's larger end, lies on it: SciPy's ppf and the product
-# with 10^num_decimals are off by a few units in the last place (2.2e-16), in either direction.
+# A quantile this close to a grid point, relative to the range's larger end, lies on it: SciPy's ppf is off by a few
+# units in the last place.
 ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
 class OutputSpace:
-    """M distinct canonical strings of one prompt, numbers ascending (``FixedPointStrings`` of a SciPy law), with
-    float64[M] probabilities that sum to 1."""
+    """M distinct canonical strings, numbers ascending (``FixedPointStrings`` of a SciPy law), and float64[M]
+    probabilities."""
 
     values: Sequence[str]
     probabilities: np.ndarray
@@ -32,10 +32,8 @@ class OutputSpace:
 def kept_grid(lower: float, upper: float, num_decimals: int, max_bins: int) -> np.ndarray:
     """int64[M] ascending k whose k * 10^-num_decimals are the bin centres in [lower, upper], M <= max_bins.
 
-    Of more than ``max_bins`` points, ``linspace(0, n - 1, max_bins)`` truncated to integers is kept; the decimal grid
-    itself is never made. An end that is a grid point up to rounding is one, as 10^-3 of the uniform law on [0, 1].
-
-    Raises DomainError where no multiple lies in the range, or indices do not fit 53 bits.
+    Of more than ``max_bins`` points, ``linspace(0, n - 1, max_bins)`` truncated to integers is kept. Raises DomainError
+    where no multiple lies in the range, or indices do not fit 53 bits.
     """
     factor = 10.0**num_decimals
     scaled_lower, scaled_upper = lower * factor, upper * factor
@@ -65,8 +63,8 @@ def _continuous(laws: Sequence[Law], parameters: dict[str, np.ndarray], num_deci
     sizes = np.array([len(grid) for grid in grids])
     centres = np.concatenate(grids) / 10.0**num_decimals
     starts = np.cumsum(sizes) - sizes
-    # The upper boundary of every bin; a grid's last bin has none. Each is needed from the cdf below the
-    # median and from the survival function above, which keeps the digits that 1 - cdf loses there.
+    # The upper boundary of every bin but a grid's last: from the cdf below the median, and above it from the survival
+    # function, which keeps the digits that 1 - cdf loses.
     inner = np.delete(np.arange(len(centres)), starts + sizes - 1)
     boundaries = (centres[inner] + centres[inner + 1]) / 2.0
     upper_half = boundaries > np.repeat(distribution.median(**parameters), sizes - 1)
@@ -85,7 +83,7 @@ def _continuous(laws: Sequence[Law], parameters: dict[str, np.ndarray], num_deci
     return zip(grids, np.split(mass, starts[1:]), strict=True)
 
 
-def _integer(laws: Sequence[Law], parameters: dict[str, np.ndarray], max_bins: int, lower_tail: str) -> Iterator:
+def _integer(laws: Sequence[Law], parameters: dict[str, np.ndarray], max_bins: int) -> Iterator:
     """Values and their masses of each law."""
     distribution = laws[0].distribution
     lower, upper, low, high = _bounds(laws, parameters)
@@ -98,13 +96,11 @@ def _integer(laws: Sequence[Law], parameters: dict[str, np.ndarray], max_bins: i
     mass = distribution.pmf(np.concatenate(supports), **repeated)
     ends = np.cumsum(sizes)
     mass[ends - 1] += distribution.sf(last, **parameters)
-    if lower_tail == "first_value":
-        mass[ends - sizes] += distribution.cdf(first - 1, **parameters)
     return zip(supports, np.split(mass, ends[:-1]), strict=True)
 
 
 def _bounds(laws: Sequence[Law], parameters: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Support ends and the quantiles that bound the range, float64[S] each."""
+    """Ends of the supports and the quantiles that bound the range, float64[S] each."""
     distribution = laws[0].distribution
     support = np.broadcast_arrays(*distribution.support(**parameters), np.empty(len(laws)))[:2]
     return *support, *(distribution.ppf(level, **parameters) for level in QUANTILE_RANGE)
@@ -114,17 +110,15 @@ def finite_space(law: FiniteLaw) -> OutputSpace:
     return OutputSpace(law.strings, np.array(law.probabilities))
 
 
-def discretize_all(
-    laws: Sequence[Law | FiniteLaw], *, num_decimals: int, max_bins: int, integer_lower_tail: str = "renormalise"
-) -> Iterator[OutputSpace]:
-    """Discretise ``laws`` as the paper does, in their order; a finite law is left as it is.
+def discretize_all(laws: Sequence[Law | FiniteLaw], *, num_decimals: int, max_bins: int) -> Iterator[OutputSpace]:
+    """Discretise ``laws`` as the paper does, in order; a finite law is left as it is.
 
     Continuous laws: centres are multiples of 10^-num_decimals within the 0.001 and 0.999 quantiles (and the
     support), at most ``max_bins`` of them; bins end midway between centres; the mass outside goes to the edge bins.
 
     Integer laws: from and to the ends of the support or, where it has none, the quantile bounds; at most ``max_bins``
     values from the lower end; the upper tail goes to the last value. What lies below the first value of a law without
-    a lower end (Skellam) is spread over all values ("renormalise", the paper's rule) or put there ("first_value").
+    a lower end (Skellam) is spread over all values.
 
     Raises DomainError for an empty grid or masses that are not a distribution.
     """
@@ -141,13 +135,11 @@ def discretize_all(
             stop += 1
         batch, start = laws[start:stop], stop
         parameters = {name: np.array([law.scipy_kwargs[name] for law in batch]) for name in batch[0].scipy_kwargs}
-        decimals = 0 if batch[0].integer else num_decimals
-        found = (
-            _integer(batch, parameters, max_bins, integer_lower_tail)
-            if batch[0].integer
-            else _continuous(batch, parameters, num_decimals, max_bins)
-        )
-        for law, (grid, mass) in zip(batch, found, strict=True):
+        if batch[0].integer:
+            decimals, spaces = 0, _integer(batch, parameters, max_bins)
+        else:
+            decimals, spaces = num_decimals, _continuous(batch, parameters, num_decimals, max_bins)
+        for law, (grid, mass) in zip(batch, spaces, strict=True):
             total = mass.sum()
             if not (np.isfinite(total) and total > 0 and (mass >= 0).all()):
                 raise DomainError(f"{law.scipy_name}({dict(law.scipy_kwargs)}): bin masses are not a distribution")
@@ -155,5 +147,4 @@ def discretize_all(
 
 
 def discretize(law: Law | FiniteLaw, **settings) -> OutputSpace:
-    """Discretise one law, as ``discretize_all``."""
     return next(discretize_all([law], **settings))

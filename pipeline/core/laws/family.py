@@ -12,7 +12,6 @@ import numpy as np
 from pipeline.errors import DomainError
 
 if TYPE_CHECKING:
-    # Takes longer to load than most of what only names families.
     from scipy import stats
 
 Parameters = Mapping[str, float]
@@ -29,21 +28,16 @@ class Axis:
     def midpoints(self) -> tuple[float, ...]:
         """Halfway between neighbours on the axis' own scale; of counts, the whole numbers between them."""
         middle = {"log": lambda a, b: math.sqrt(a * b), "count": lambda a, b: (a + b) // 2}
-        found = (middle.get(self.spacing, lambda a, b: (a + b) / 2)(a, b) for a, b in pairwise(self.values))
-        return tuple(value for value in found if value not in self.values)
+        between = (middle.get(self.spacing, lambda a, b: (a + b) / 2)(a, b) for a, b in pairwise(self.values))
+        return tuple(value for value in between if value not in self.values)
 
 
 def linear(name: str, lower: float, upper: float, size: int) -> Axis:
-    """``size`` evenly spaced float64 points, both ends included."""
     return Axis(name, tuple(np.linspace(lower, upper, size).tolist()), "linear")
 
 
 def log(name: str, lower: float, upper: float, size: int) -> Axis:
-    """``size`` geometrically spaced float64 points, both ends included.
-
-    ``numpy.geomspace`` with the C library's ``pow``: NumPy's own differs by one unit in the last place between
-    processors with and without AVX-512, and the digits are printed in the prompt.
-    """
+    # ``numpy.geomspace``, whose last digits, printed in the prompt, differ between processors.
     exponents = np.linspace(math.log10(lower), math.log10(upper), size).tolist()
     inner = [math.pow(10.0, exponent) for exponent in exponents[1:-1]]
     return Axis(name, (float(lower), *inner, float(upper)), "log")
@@ -70,24 +64,18 @@ class Parameter:
 
     def check(self, family: str, value: float) -> None:
         """Raise DomainError unless ``value`` is a finite number inside the domain."""
-        inside = (value > self.lower or (self.lower_inclusive and value == self.lower)) and (
-            value < self.upper or (self.upper_inclusive and value == self.upper)
-        )
-        if not (math.isfinite(value) and inside) or (self.integer and value != int(value)):
-            raise DomainError(f"{family}: {self.name}={value!r} is outside its domain, {self.domain}")
-
-    @property
-    def domain(self) -> str:
-        kind = "a whole number" if self.integer else "a number"
-        left, right = "[" if self.lower_inclusive else "(", "]" if self.upper_inclusive else ")"
-        return f"{kind} in {left}{self.lower}, {self.upper}{right}"
+        above = value >= self.lower if self.lower_inclusive else value > self.lower
+        below = value <= self.upper if self.upper_inclusive else value < self.upper
+        if not (math.isfinite(value) and above and below) or (self.integer and value != int(value)):
+            kind = "a whole number" if self.integer else "a number"
+            left, right = "[" if self.lower_inclusive else "(", "]" if self.upper_inclusive else ")"
+            domain = f"{kind} in {left}{self.lower}, {self.upper}{right}"
+            raise DomainError(f"{family}: {self.name}={value!r} is outside its domain, {domain}")
 
 
 real = Parameter
 positive = partial(Parameter, lower=0.0)
-# Strictly above 0.
 probability = partial(Parameter, lower=0.0, upper=1.0, upper_inclusive=True)
-# A whole number of at least 1, carried as a float.
 count = partial(Parameter, lower=1.0, lower_inclusive=True, integer=True)
 
 
@@ -100,7 +88,7 @@ class Law:
 
     @property
     def distribution(self) -> "stats.rv_continuous | stats.rv_discrete":
-        """The SciPy distribution; its methods take ``**scipy_kwargs``. Freezing one takes SciPy about 1 ms."""
+        """Its methods take ``**scipy_kwargs``; freezing one takes SciPy about 1 ms."""
         from scipy import stats
 
         return getattr(stats, self.scipy_name)
@@ -126,9 +114,9 @@ class Family:
     """One distribution family.
 
     Attributes:
-        family_id: Key in ``FAMILIES`` and in every artifact; ``display_name`` is the prompt's.
+        display_name: The prompt's.
         tier: Difficulty tier "I", "II" or "III" (Table 5).
-        parameters: Prompt parameters in prompt order, with their domains.
+        parameters: In prompt order.
         law: ``law(*parameters)`` gives the SciPy law: the one place that converts the prompt's parameterisation.
         test_grid: Axes of the unseen-parameter grid (seen family) or the full grid (held-out family).
         selected: The paper's selected test points, in grid coordinates.
@@ -150,11 +138,10 @@ class Family:
 
     @property
     def seen(self) -> bool:
-        """Whether the family is used in training (24 of 30)."""
+        """Whether it is trained on (24 of 30)."""
         return bool(self.train_grid)
 
     def check(self, parameters: Parameters) -> None:
-        """Raise DomainError unless ``parameters`` has exactly this family's names, in domain."""
         expected = [parameter.name for parameter in self.parameters]
         if sorted(parameters) != sorted(expected):
             raise DomainError(f"{self.family_id}: takes the parameters {expected}, got {sorted(parameters)}")
@@ -166,6 +153,7 @@ class Family:
             raise DomainError(f"{self.family_id}: {rule}, got {values}")
 
     def law_at(self, parameters: Parameters) -> Law:
+        """Raises DomainError for other names than the family's, or values outside their domains."""
         self.check(parameters)
         law = self.law(*(parameters[parameter.name] for parameter in self.parameters))
         if any(math.isnan(end) for end in law.support):
@@ -173,11 +161,8 @@ class Family:
         return law
 
     def grid_points(self, split: str, selection: str = "full") -> Iterator[dict[str, float]]:
-        """Prompt parameters of "train" or "test" in grid order.
-
-        Of "test", "selected" gives the paper's points in the place of the whole grid, "interpolated" three of a seen
-        family that lie between the points of its training grid.
-        """
+        """Prompt parameters of "train" or "test" in grid order; of "test" the paper's points ("selected"), or of a seen
+        family three that lie between the points of its training grid ("interpolated")."""
         if split == "train" or selection == "full":
             axes = self.train_grid if split == "train" else self.test_grid
             names = [axis.name for axis in axes]
@@ -189,10 +174,8 @@ class Family:
 
     def _interpolated(self) -> list[dict[str, float]]:
         """An axis' lowest, middle and highest midpoint, in turns."""
-        if not self.train_grid:
-            return []
         between = [(axis.name, axis.midpoints()) for axis in self.train_grid]
-        turns = ((0.0, 0.5, 1.0), (0.5, 1.0, 0.0), (1.0, 0.0, 0.5))
+        turns = ((0.0, 0.5, 1.0), (0.5, 1.0, 0.0), (1.0, 0.0, 0.5)) if between else ()
         return [
             {name: axis[round(place * (len(axis) - 1))] for place, (name, axis) in zip(turn, between, strict=False)}
             for turn in turns

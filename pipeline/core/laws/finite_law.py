@@ -1,6 +1,6 @@
 """Laws over finitely many strings, with classes of strings that count as the same answer.
 
-Numbers are strings, too: canonical decimals with as many digits behind the point as the law has.
+Numbers are canonical decimals with as many digits behind the point as the law has.
 """
 
 import math
@@ -22,17 +22,16 @@ MOST_STRINGS = 100_000
 
 @dataclass(frozen=True)
 class FiniteLaw:
-    """A law over M distinct strings with probabilities above 0 that sum to 1.
+    """A law over M distinct strings with probabilities above 0 that sum to 1. Raises DomainError for what is no law.
 
     ``classes`` has the class of each string, by which metrics count; ``values`` the number of each string, ascending,
-    or None where strings are categories. Raises DomainError for what is no law, or strings that are no answers.
+    or None where strings are categories.
     """
 
     strings: tuple[str, ...]
     probabilities: tuple[float, ...]
     classes: tuple[str, ...]
     values: tuple[float, ...] | None = None
-    # Not one of SciPy's.
     scipy_name: ClassVar[str] = ""
     scipy_kwargs: ClassVar[Mapping[str, float]] = {}
 
@@ -92,39 +91,36 @@ class FiniteLaw:
 def categorical_law(
     weights: Mapping[str, float], spellings: Mapping[str, Sequence[str]] | None = None, *, split: bool = True
 ) -> FiniteLaw:
-    """A law over categories by the probability of each class, and strings of those not written as they are named.
+    """A law over categories by the probability of each class, and the spellings of those not written as they are named.
 
     Spellings share the class's probability in equal parts; without ``split`` the first has all of it, and the others
-    are not answers. Raises DomainError, also for spellings of no class, or none of a class.
+    are not answers. Raises DomainError.
     """
     spellings = spellings or {}
     if unknown := [name for name in spellings if name not in weights]:
         raise DomainError(f"spellings of {unknown[0]!r}, which has no probability")
-    found = []
+    strings, probabilities, classes = [], [], []
     for name, probability in weights.items():
-        texts = list(spellings.get(name, [name]))
+        texts = list(spellings.get(name, [name]))[: None if split else 1]
         if not texts:
             raise DomainError(f"{name!r} has no spelling")
-        texts = texts if split else texts[:1]
-        found += [(text, probability / len(texts), name) for text in texts]
-    return FiniteLaw(*(tuple(column) for column in zip(*found, strict=True))) if found else FiniteLaw((), (), ())
+        strings += texts
+        probabilities += [probability / len(texts)] * len(texts)
+        classes += [name] * len(texts)
+    return FiniteLaw(tuple(strings), tuple(probabilities), tuple(classes))
 
 
 def numeric_law(indices: np.ndarray, masses: np.ndarray, num_decimals: int) -> FiniteLaw:
     """A law over the numbers k * 10^-num_decimals, int64[M] ascending k; masses are normalised, and 0 left out."""
-    kept = np.asarray(indices)[np.asarray(masses) > 0]
-    mass = np.asarray(masses, dtype=np.float64)[np.asarray(masses) > 0]
+    kept, mass = indices[masses > 0], masses[masses > 0]
     strings = tuple(FixedPointStrings(kept, num_decimals)) if len(kept) else ()
     probabilities = tuple((mass / mass.sum()).tolist())
     return FiniteLaw(strings, probabilities, strings, tuple((kept / 10**num_decimals).tolist()))
 
 
 def smoothed_law(values: np.ndarray, weights: np.ndarray, num_decimals: int) -> FiniteLaw:
-    """A Gaussian kernel density (SciPy's bandwidth, Scott's rule) of float64[n] weighted numbers, rounded.
-
-    What the kernels put outside the smallest and largest value is left out, so that a column of positive numbers stays
-    positive. Raises DomainError where all values are the same, or their range has more than MOST_STRINGS steps.
-    """
+    """A Gaussian kernel density (SciPy's bandwidth, Scott's rule) of float64[n] weighted numbers, rounded, without what
+    lies outside the smallest and largest value. Raises DomainError."""
     from scipy import stats
 
     scale = 10**num_decimals

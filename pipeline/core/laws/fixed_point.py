@@ -1,4 +1,4 @@
-"""Canonical number strings: fixed-point decimals made from integers, without a loop per value."""
+"""Canonical number strings: fixed-point decimals made from integers."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -12,10 +12,8 @@ def count_digits(whole: np.ndarray) -> np.ndarray:
 
 
 def fixed_point_bytes(indices: np.ndarray, num_decimals: int) -> tuple[np.ndarray, np.ndarray]:
-    """uint8[total] ASCII text of k * 10^-num_decimals for each k of int64[M], and int64[M + 1] offsets of the strings.
-
-    Text comes from integers, so a zero is always "0.00000", never "-0.00000"; without decimals there is no point.
-    """
+    """uint8[total] ASCII text of k * 10^-num_decimals for each k of int64[M], and int64[M + 1] offsets of the strings;
+    zero has no sign."""
     indices = np.asarray(indices, dtype=np.int64)
     magnitude = np.abs(indices)
     num_digits = np.maximum(count_digits(magnitude), num_decimals + 1)

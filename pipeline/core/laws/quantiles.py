@@ -1,4 +1,4 @@
-"""Quantiles of a law, for integer laws from a table of the distribution function."""
+"""Quantiles of a law."""
 
 import math
 
@@ -9,10 +9,10 @@ from pipeline.core.laws.finite_law import FiniteLaw
 
 
 def quantile(law: Law | FiniteLaw, levels: np.ndarray) -> np.ndarray:
-    """F^-1(level) = smallest value x with F(x) >= level, as SciPy's ``ppf``; levels inside (0, 1).
+    """F^-1(level) = smallest value x with F(x) >= level; levels inside (0, 1).
 
-    Of integer laws by a search in a table of F: SciPy's is a Python loop per level, and fails to terminate on some
-    degenerate laws.
+    Of integer laws from a table of F: SciPy's ``ppf`` is a Python loop per level, and does not end on some degenerate
+    laws.
     """
     levels = np.asarray(levels, dtype=np.float64)
     if isinstance(law, FiniteLaw):
@@ -20,8 +20,6 @@ def quantile(law: Law | FiniteLaw, levels: np.ndarray) -> np.ndarray:
     distribution, parameters = law.distribution, law.scipy_kwargs
     if not law.integer:
         return distribution.ppf(levels, **parameters)
-    if levels.size == 0:
-        return levels.copy()
     lower, upper = law.support
     # SciPy divides by zero in the hypergeometric's kurtosis, which is not used here.
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,7 +1,7 @@
 """The law of X rounded to d decimals: the target without bins.
 
 Its atoms are k * 10^-d with P(k) = F((k + 1/2) 10^-d) - F((k - 1/2) 10^-d). A value that would round to outside the
-support counts as the nearest grid point inside; integer laws are their own rounding at d = 0.
+support counts as the nearest grid point inside.
 """
 
 import math
@@ -12,13 +12,14 @@ import numpy as np
 
 from pipeline.core.laws.discretize import QUANTILE_RANGE
 from pipeline.core.laws.family import Law
+from pipeline.core.laws.fixed_point import FixedPointStrings
 from pipeline.core.laws.quantiles import quantile
 from pipeline.errors import DomainError
 
-# Largest canonical number: this many digits, so that its index is exact in float64. The law ends there, which for the
-# heaviest tail of the paper (Cauchy) cuts a mass of 10^-10.
+# Of the largest canonical number, so that its index is exact in float64; for the heaviest tail of the paper (Cauchy)
+# this cuts a mass of 10^-10.
 MAX_DIGITS = 15
-# How far SciPy's functions may be off: they are by up to 10^-14 on the families' grids, and by 2 * 10^-9 far outside.
+# How far SciPy's functions may be off: they are by up to 2 * 10^-9 far outside the families' grids.
 TOLERANCE = 1e-8
 
 
@@ -27,15 +28,14 @@ class RoundedLaw:
     """A law rounded to ``num_decimals`` decimals (0 for an integer law).
 
     Raises DomainError where the support holds no multiple of 10^-num_decimals, most of it needs more than MAX_DIGITS
-    digits, or SciPy's functions give masses that do not sum to 1.
+    digits, or SciPy's functions do not sum to 1.
     """
 
     law: Law
     num_decimals: int
 
     def __post_init__(self):
-        first, last = self.bounds
-        if first > last:
+        if self.bounds[0] > self.bounds[1]:
             raise DomainError(
                 f"no multiple of 10^-{self.num_decimals} lies in the support {self.law.support}; raise num_decimals"
             )
@@ -79,8 +79,7 @@ class RoundedLaw:
             tail = getattr(distribution, name)(points, **parameters)
             unknown = np.isnan(tail)
             if unknown.any():
-                # SciPy's inverse Gaussian gives NaN for a tail that underflows. Where the other tail is exactly 1,
-                # at most rounding is left for this one; nothing else shows that it is 0.
+                # SciPy's inverse Gaussian gives NaN for a tail that underflows, which the other tail shows by being 1.
                 others = getattr(distribution, opposite)(points[unknown], **parameters)
                 tail[unknown] = np.where(others == 1, 0.0, math.nan)
         return tail
@@ -88,8 +87,8 @@ class RoundedLaw:
     def masses(self, first: np.ndarray, stop: np.ndarray) -> np.ndarray:
         """P(first <= k < stop) for int64[...] grid indices, elementwise float64; 0 for empty ranges.
 
-        Differences of distribution functions below the median and of survival functions above it, so that tails keep
-        their digits. Raises DomainError where SciPy gives a mass that is NaN or negative.
+        From distribution functions below the median and survival functions above it, so that tails keep their digits.
+        Raises DomainError where SciPy gives a mass that is NaN or negative.
         """
         lowest, highest = self.bounds
         first, stop = np.maximum(first, lowest), np.minimum(stop, highest + 1)
@@ -114,11 +113,9 @@ class RoundedLaw:
         return np.clip(nearest, *self.bounds).tolist()
 
     def text(self, index: int) -> str:
-        whole, fraction = divmod(abs(index), 10**self.num_decimals)
-        text = f"{whole}.{fraction:0{self.num_decimals}d}" if self.num_decimals else str(whole)
-        return f"-{text}" if index < 0 else text
+        return FixedPointStrings(np.array([index]), self.num_decimals)[0]
 
 
 def rounded_law(law: Law, num_decimals: int) -> RoundedLaw:
-    """The law rounded to ``num_decimals``, or the law itself if it lives on the integers. Raises DomainError."""
+    """The law rounded to ``num_decimals``; an integer law is its own rounding at 0. Raises DomainError."""
     return RoundedLaw(law, 0 if law.integer else num_decimals)

@@ -1,8 +1,4 @@
-"""The multiple-choice request and its parsers (arXiv:2605.11845, Section 4.2, Appendix C.4).
-
-The strict parser accepts the requested format and nothing else; the released code's counts something else as that
-format. Both are total functions, and take time linear in the text.
-"""
+"""The multiple-choice request and its parsers (arXiv:2605.11845, Section 4.2, Appendix C.4)."""
 
 import hashlib
 import re
@@ -14,7 +10,6 @@ from pipeline.core.prompts.number_answers import strip_reasoning
 from pipeline.core.prompts.text import TextPrompt
 
 LETTERS = ("A", "B", "C", "D")
-"""Answer positions, in order."""
 
 MCQ_PROMPT = """\
 You are a medical education expert who creates high-quality multiple-choice questions for medical students and \
@@ -38,11 +33,10 @@ Requirements:
 (5) Cover different medical knowledge areas (e.g., internal medicine, surgery, pharmacology, pathology, diagnostics).
 (6) The correct answer should be evenly distributed among A, B, C, D options to avoid bias toward any particular \
 option."""
-"""The request of Appendix C.4. The published text has lost its line breaks; these are ours."""
+"""The published text has lost its line breaks; these are ours."""
 
 
 def mcq_prompts() -> list[TextPrompt]:
-    """The one request of the axis; its id holds a digest of the text."""
     digest = hashlib.sha256(MCQ_PROMPT.encode()).hexdigest()[:10]
     return [TextPrompt(f"mcq-{digest}", "mcq", "medicine", MCQ_PROMPT)]
 
@@ -70,8 +64,6 @@ class McqFailure(StrEnum):
 
 @dataclass(frozen=True)
 class ParsedQuestion:
-    """A question that a generation states: its text, the options in the order A, B, C, D, and the answer's letter."""
-
     question: str
     options: tuple[str, str, str, str]
     answer: str
@@ -80,15 +72,8 @@ class ParsedQuestion:
 QUESTION, ANSWER, EXPLANATION, FIFTH = "Question", "Correct Answer", "Explanation", "E"
 
 
-def _reply(text: str) -> str | McqFailure:
-    answer = strip_reasoning(text)
-    if answer is None:
-        return McqFailure.UNCLOSED_REASONING
-    return answer or McqFailure.EMPTY
-
-
 def _miscounted(names: list[str | None]) -> McqFailure | None:
-    """Which field is missing or there too often; the explanation is free."""
+    """Which field is missing or there too often, but for the explanation."""
     counts = Counter(names)
     options = [counts[letter] for letter in LETTERS]
     checks = {
@@ -111,12 +96,12 @@ def parse_mcq(text: str) -> ParsedQuestion | McqFailure:
 
     Behind any reasoning trace, "Question:", "A.", "B.", "C.", "D." and "Correct Answer:" each start exactly one line,
     without indentation and in this order, white space after the dot. The question may take several lines, an option
-    takes one, and the answer is one letter ("[B]" is malformed). The explanation is optional, and so is text before the
-    question and after the answer that starts no line with a label. "E." right behind an option is a fifth option.
+    takes one, and the answer is one letter. The explanation is optional, and so is text before the question and after
+    the answer that starts no line with a label. "E." right behind an option is a fifth option.
     """
-    reply = _reply(text)
-    if isinstance(reply, McqFailure):
-        return reply
+    reply = strip_reasoning(text)
+    if not reply:
+        return McqFailure.UNCLOSED_REASONING if reply is None else McqFailure.EMPTY
     # Name and lines of each field; what stands before the first label belongs to none.
     fields: list[tuple[str, list[str]]] = [("", [])]
     for line in reply.splitlines():
@@ -149,18 +134,16 @@ def parse_mcq_released(text: str) -> ParsedQuestion | McqFailure:
     Unlike ``parse_mcq``, an explanation is required and every line must be a field, so a question of several lines and
     any remark fail; indentation, no white space behind an option's dot and another order of the fields are allowed.
     """
-    reply = _reply(text)
-    if isinstance(reply, McqFailure):
-        return reply
+    reply = strip_reasoning(text)
+    if not reply:
+        return McqFailure.UNCLOSED_REASONING if reply is None else McqFailure.EMPTY
     lines = [line.strip() for line in reply.splitlines() if line.strip()]
     labels = [_RELEASED_LABEL.match(line) for line in lines]
     names = [label and (label[1] or label[2]) for label in labels]
     if failure := _miscounted(names):
         return failure
-    if EXPLANATION not in names:
-        return McqFailure.MISSING_EXPLANATION
-    if names.count(EXPLANATION) > 1:
-        return McqFailure.DUPLICATE_EXPLANATION
+    if names.count(EXPLANATION) != 1:
+        return McqFailure.DUPLICATE_EXPLANATION if EXPLANATION in names else McqFailure.MISSING_EXPLANATION
     if None in names:
         return McqFailure.UNEXPECTED_LINE
     ends = [label.end() for label in labels if label]

@@ -9,7 +9,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
 
 
 class Invalid(StrEnum):
-    """Why a generation is not a valid sample; each failure has exactly one reason."""
+    """The one reason why a generation is not a valid sample."""
 
     UNCLOSED_REASONING = "unclosed_reasoning"
     EMPTY = "empty"
@@ -28,18 +28,14 @@ def strip_reasoning(text: str) -> str | None:
     """The text after the last reasoning trace, stripped; None if a trace never closes."""
     head, closed, tail = text.rpartition(THINK_END)
     answer = tail if closed else head or tail
-    if THINK_START in answer:
-        return None
-    return answer.strip()
+    return None if THINK_START in answer else answer.strip()
 
 
 def parse_number(text: str) -> float | Invalid:
     """Parse a whole answer as one decimal or scientific literal in ASCII digits."""
     answer = strip_reasoning(text)
-    if answer is None:
-        return Invalid.UNCLOSED_REASONING
     if not answer:
-        return Invalid.EMPTY
+        return Invalid.UNCLOSED_REASONING if answer is None else Invalid.EMPTY
     if not _NUMBER.fullmatch(answer):
         return Invalid.NOT_A_NUMBER
     value = float(answer)
@@ -47,10 +43,8 @@ def parse_number(text: str) -> float | Invalid:
 
 
 def parse_sample(text: str | Invalid, support: tuple[float, float], integer: bool) -> float | Invalid:
-    """Parse an answer and check it against the law's support, both ends inside; a reason passes through.
-
-    An integer law needs an integer value: "3" and "3.0" are valid, "3.5" is not.
-    """
+    """Parse an answer and check it against the law's support, both ends inside; a reason passes through. To an integer
+    law "3.0" is a valid answer, "3.5" is not."""
     value = text if isinstance(text, Invalid) else parse_number(text)
     if isinstance(value, Invalid):
         return value

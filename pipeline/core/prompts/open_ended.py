@@ -1,7 +1,4 @@
-"""The open-ended requests: one random member of each of 102 categories (arXiv:2605.11845, Appendix C.3).
-
-The paper gives template, verbs, number and eighteen categories; the others are our own choice.
-"""
+"""The open-ended requests: one random member of each of 102 categories (Appendix C.3), of which the paper names 18."""
 
 import hashlib
 import re
@@ -38,7 +35,7 @@ def open_prompts() -> list[TextPrompt]:
 
 
 def open_prompt(text: str, category: str = "") -> TextPrompt:
-    """The prompt with this text; the category of a text in the template is found in it."""
+    """The prompt with this text; the category is that of the template where none is given."""
     found = _IN_TEMPLATE.fullmatch(text)
     category = category or (found[1] if found else "")
     # The id names the files of unfinished generations.

@@ -11,12 +11,12 @@ from pipeline.core.prompts.structured import Prompt, prompt_id
 from pipeline.errors import DomainError
 
 SPLITS = ("held_out_template", "held_out_field", "seen_template")
-"""Of the axis laws: paraphrases that were not trained on; field values that were not; what was trained on."""
+"""Of the axis laws: paraphrases and field values that were not trained on; what was trained on."""
 
 
 @dataclass(frozen=True)
 class LawCase:
-    """One law of a file; ``fields`` are what templates say of it, a value by field or a parameter of SciPy's."""
+    """One law of a file; ``fields`` are what templates may say of it."""
 
     fields: Mapping[str, str | int | float]
     law: Law | FiniteLaw
@@ -25,7 +25,7 @@ class LawCase:
 
 @dataclass(frozen=True)
 class OwnLaw:
-    """A file's laws, templates that are trained on and templates that are not; ``name`` is its prompts' family."""
+    """A file's laws, and the templates that are trained on and held out; ``name`` is the family of its prompts."""
 
     name: str
     train: Sequence[str]
@@ -45,27 +45,24 @@ def _check_fields(template: str, fields: Mapping[str, object], required: Sequenc
 
 
 def own_law_prompts(own: OwnLaw) -> tuple[list[Prompt], list[Prompt]]:
-    """Prompts to train on (split "train"), and those of the axis laws (``SPLITS``).
+    """Prompts to train on (split "train"), and those of the axis laws (``SPLITS``). Raises DomainError.
 
-    Held-out cases are asked with the held-out templates, and with the others where there are none.
-
-    Raises DomainError where a template lacks a field whose values differ or names an unknown one, two prompts have the
-    same text, or every case is held out.
+    Held-out cases are asked with the held-out templates, or with the others where there are none. A template must name
+    every field whose values differ.
     """
     trained = [case for case in own.cases if not case.held_out]
     if not trained:
         raise DomainError("every law is held out, so there is nothing to train on")
     fields = own.cases[0].fields
-    # A parameter that never changes need not be said.
     varied = [name for name in fields if len({case.fields[name] for case in own.cases}) > 1]
     for template in (*own.train, *own.test):
         _check_fields(template, fields, varied)
 
     def prompts(split: str, templates: Sequence[str], cases: Sequence[LawCase]) -> list[Prompt]:
-        texts = [(template.format(**case.fields), case) for case in cases for template in templates]
         return [
             Prompt(prompt_id(own.name, text), split, own.name, "", dict(case.fields), text, case.law)
-            for text, case in texts
+            for case in cases
+            for text in (template.format(**case.fields) for template in templates)
         ]
 
     test = [

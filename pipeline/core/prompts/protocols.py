@@ -1,7 +1,4 @@
-"""How each condition asks for an answer, and where in the reply the answer is; any text in, answers or reasons out.
-
-The task itself, the user message, is the same under every protocol; what differs is an instruction beside it.
-"""
+"""How each condition asks for an answer, and where in the reply the answer is; any text in, answers or reasons out."""
 
 from dataclasses import dataclass
 
@@ -51,11 +48,8 @@ VERBALIZED_INSTRUCTION = (
 
 @dataclass(frozen=True)
 class AnswerProtocol:
-    """One condition's way to ask and to read the reply.
-
-    "ssot", "batch" and "verbalized" ask with an instruction, all others directly. ``answers_per_request`` is of "batch"
-    and "verbalized", ``answer_channel`` of "ssot": the channel that holds the answer; None for a tag.
-    """
+    """One condition's way to ask and to read the reply: "ssot", "batch" and "verbalized" with an instruction beside the
+    task, all others directly. ``answer_channel`` is where "ssot" answers; None for a tag."""
 
     condition: str
     answers_per_request: int = 1
@@ -69,11 +63,8 @@ class AnswerProtocol:
         """What is said beside the task on the axis "structured" or "open"; None for direct requests."""
         if self.condition == "ssot":
             return (SEED_INSTRUCTIONS if self.answer_channel is None else CHANNEL_SEED_INSTRUCTIONS)[axis]
-        if self.condition == "batch":
-            return BATCH_INSTRUCTION.format(count=self.answers_per_request)
-        if self.condition == "verbalized":
-            return VERBALIZED_INSTRUCTION.format(count=self.answers_per_request)
-        return None
+        instruction = {"batch": BATCH_INSTRUCTION, "verbalized": VERBALIZED_INSTRUCTION}.get(self.condition)
+        return instruction and instruction.format(count=self.answers_per_request)
 
     def messages(self, axis: str, prompt: str, instruction_role: str = "system") -> list[dict[str, str]]:
         instruction = self.instruction(axis)
@@ -83,8 +74,8 @@ class AnswerProtocol:
     def answers(self, text: str, seed: int, truncated: bool = False) -> list[str | Invalid]:
         """The answers in one reply, or why there is none; ``answers_per_request`` of them under "batch", else one.
 
-        The text has special tokens where ``reasons``; ``seed`` is the generation's, for the draw among candidates. The
-        last line of a reply that is ``truncated`` (ended at the token limit) is not used.
+        The text has special tokens where ``reasons``; ``seed`` is the generation's. The last line of a reply that is
+        ``truncated`` (ended at the token limit) is not used.
         """
         if self.condition == "ssot":
             return [tagged_answer(text) if self.answer_channel is None else channel_answer(text, self.answer_channel)]
@@ -130,11 +121,11 @@ def _lines(text: str, truncated: bool) -> list[str] | Invalid:
     reply = strip_reasoning(text)
     if reply is None:
         return Invalid.UNCLOSED_REASONING
-    lines = [line.strip() for line in reply.splitlines()]
+    lines = reply.splitlines()
     # A reply that ends in a line break has its last line whole.
-    cut = truncated and not text.endswith("\n")
-    lines = [line for line in (lines[:-1] if cut else lines) if line]
-    return lines or Invalid.EMPTY
+    if truncated and not text.endswith("\n"):
+        lines = lines[:-1]
+    return [line.strip() for line in lines if line.strip()] or Invalid.EMPTY
 
 
 def listed_answers(text: str, count: int, truncated: bool = False) -> list[str | Invalid]:
@@ -146,10 +137,8 @@ def listed_answers(text: str, count: int, truncated: bool = False) -> list[str |
 
 
 def verbalized_answer(text: str, seed: int, truncated: bool = False) -> str | Invalid:
-    """One of a reply's candidates, drawn by the probabilities that the reply states, normalised by their sum.
-
-    Every line must be "answer | probability", a plain number of at least 0 or such a number with a percent sign.
-    """
+    """One of a reply's candidates, drawn by the probabilities that it states, normalised by their sum. Every line must
+    be "answer | probability", a number of at least 0, with a percent sign or not."""
     lines = _lines(text, truncated)
     if isinstance(lines, Invalid):
         return lines

@@ -24,10 +24,7 @@ _IN_TEMPLATE = re.compile(
 
 @dataclass(frozen=True)
 class Prompt:
-    """One structured-sampling prompt and the law it asks for: one of SciPy's, or a finite one.
-
-    ``prompt_id`` is the family and a digest of the text, so it depends neither on the split nor on other prompts.
-    """
+    """One structured-sampling prompt and the law it asks for; ``prompt_id`` is the family and a digest of the text."""
 
     prompt_id: str
     split: str
@@ -43,7 +40,6 @@ class Prompt:
 
 
 def format_prompt(family: Family, parameters: Parameters) -> str:
-    """The prompt text; parameter values are printed in full (``repr`` of a Python float)."""
     rendered = ", ".join(f"{parameter.name}={float(parameters[parameter.name])!r}" for parameter in family.parameters)
     return TEMPLATE.format(display_name=family.display_name, parameters=rendered)
 
@@ -62,9 +58,7 @@ def make_prompt(family_id: str, parameters: Parameters, split: str) -> Prompt:
 
 def parse_prompt(text: str) -> Prompt | None:
     """The inverse of ``format_prompt``, however its numbers are written, in the split ""; None for another request.
-
-    Raises DomainError where the family has other parameters, or a value is outside its domain.
-    """
+    Raises DomainError for parameters that the family does not have."""
     families = {family.display_name: name for name, family in FAMILIES.items()}
     found = _IN_TEMPLATE.fullmatch(text.strip())
     if found is None or found[1] not in families:
@@ -85,14 +79,13 @@ def build_split(
     prompts_per_family: int | None = None,
     seed: int = 0,
 ) -> list[Prompt]:
-    """Prompts of one split in table and grid order. Raises DomainError for an unknown family.
+    """Prompts of one split in table and grid order: "train" and "unseen" of the seen families, "ood" of the held-out.
 
-    "train" and "unseen" cover the seen families, "ood" the held-out ones. Of the latter two, ``selection`` "selected"
-    keeps the paper's test points; "interpolated" takes three of each seen family between those of its training grid.
-    ``families`` restricts to these ids, ``prompts_per_family`` to so many of each, drawn without replacement.
+    ``selection`` is that of ``Family.grid_points``; ``families`` restricts to these ids, ``prompts_per_family`` to so
+    many of each, drawn without replacement. Raises DomainError for an unknown family.
     """
     wanted = FAMILIES if families is None else {get_family(name).family_id for name in families}
-    prompts: list[Prompt] = []
+    prompts = []
     for family_id, family in FAMILIES.items():
         if family_id not in wanted or family.seen == (split == "ood"):
             continue

@@ -11,11 +11,8 @@ ANCHOR, HELD_OUT = "anchor", "held_out"
 
 @dataclass(frozen=True)
 class TextPrompt:
-    """One request for a text.
-
-    ``prompt_id`` names the prompt's random streams and rows and is unique within its axis; ``category`` is what is
-    asked for (open-ended), the benchmark's topic or an instruction's kind, empty where unknown.
-    """
+    """One request for a text; ``category`` is what is asked for (open-ended), the benchmark's topic or an instruction's
+    kind, empty where unknown."""
 
     prompt_id: str
     split: str
@@ -26,8 +23,8 @@ class TextPrompt:
 def hold_out(prompts: Sequence[TextPrompt], share: float, seed: int) -> list[TextPrompt]:
     """The instructions in the same order, a share of each category in the split HELD_OUT and the others in ANCHOR.
 
-    Each prompt's place in the draw comes from a stream of its own, so that it depends neither on the order nor on other
-    categories. Of two or more prompts, at least one is held out and at least one is not; a single one is not.
+    A prompt's place in the draw depends neither on the order nor on other categories. Of two or more prompts, at least
+    one is held out and at least one is not; a single one is not.
     """
     categories: dict[str, list[str]] = {}
     for prompt in prompts:

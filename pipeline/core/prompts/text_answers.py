@@ -14,17 +14,15 @@ def strip_quotes(text: str) -> str:
 
 
 def normalise_answer(text: str | Invalid) -> str | Invalid:
-    """The paper's normalisation of an open-ended answer (arXiv:2605.11845, Section 4.2); a reason passes through.
+    """The paper's normalisation of an open-ended answer (Section 4.2); a reason passes through.
 
-    In this order: the reasoning trace is stripped, the first line that is not blank is taken, runs of white space (as
-    Unicode has it) become one space, and one pair of quotes is stripped. Case and punctuation stay.
+    The reasoning trace is stripped, the first line that is not blank is taken, runs of white space become one space,
+    and one pair of quotes is stripped. Case and punctuation stay.
     """
     if isinstance(text, Invalid):
         return text
     answer = strip_reasoning(text)
-    if answer is None:
-        return Invalid.UNCLOSED_REASONING
     if not answer:
-        return Invalid.EMPTY
+        return Invalid.UNCLOSED_REASONING if answer is None else Invalid.EMPTY
     # The text is stripped, so its first line is not blank.
     return strip_quotes(" ".join(answer.splitlines()[0].split())) or Invalid.EMPTY

@@ -1,15 +1,15 @@
 """Performance on a whole benchmark from 100 of its items by item response theory.
 
-Polo et al. (2024), arXiv:2402.14992, with the formulas and item parameters that the tinyBenchmarks package published.
-An item i of a scenario is answered correctly with probability P_i(theta) = sigmoid(sum_d (a_id theta_d - b_id)). The
-ability theta is the maximum likelihood estimate on the seen items; with the seen correctness y, balance weights w,
-which give every sub-scenario the same say, and weights v of the seen items as representatives of clusters of all items,
+Polo et al. (2024), arXiv:2402.14992. An item i of a scenario is answered correctly with probability P_i(theta) =
+sigmoid(sum_d (a_id theta_d - b_id)). The ability theta is the maximum likelihood estimate on the seen items; with the
+seen correctness y, balance weights w, which give every sub-scenario the same say, and weights v of the seen items as
+representatives of clusters of all items,
 
     IRT    = sum_seen v_i y_i
     p-IRT  = n/N mean_seen w_i y_i + (1 - n/N) mean_unseen w_i P_i(theta)
     gp-IRT = lambda IRT + (1 - lambda) p-IRT
 
-Correctness in [0, 1], such as mc2, enters as it is, in the means and in the likelihood, as in the package.
+Correctness in [0, 1], such as mc2, enters the means and the likelihood as it is, as in the tinyBenchmarks package.
 """
 
 from dataclasses import dataclass
@@ -28,8 +28,7 @@ SCENARIOS = {
 """The scenario whose performance each tiny task estimates."""
 
 GRADIENT_TOLERANCE = 1e-5
-"""Where fitting stops, in the likelihood's gradient (nats per unit of ability): BFGS's default. Answers that are all
-right or all wrong have no finite maximum; the fit then stops where it no longer matters to any item."""
+"""Where fitting stops, nats per unit of ability: BFGS's default. Answers that are all right have no finite maximum."""
 PREDICTIONS_PER_CHUNK = 2_000_000
 
 
@@ -55,28 +54,24 @@ class IrtScenario:
 
     def __post_init__(self):
         num_items, num_seen = len(self.offsets), len(self.seen)
+        positions = np.unique(self.seen)
+        values = (self.discriminations, self.offsets, self.seen_weights, self.balance_weights)
         if self.discriminations.ndim != 2 or self.discriminations.shape[1] != num_items:
             raise ValueError(f"discriminations have shape {self.discriminations.shape}, not [dimensions, {num_items}]")
         if self.balance_weights.shape != (num_items,) or self.seen_weights.shape != (num_seen,):
             raise ValueError(f"weights do not have one entry for each of {num_items} items and {num_seen} seen items")
-        positions = np.unique(self.seen)
         if num_seen == 0 or len(positions) != num_seen or positions[0] < 0 or positions[-1] >= num_items:
             raise ValueError(f"seen items must be different positions in 0..{num_items - 1}")
-        if (self.seen_weights < 0).any() or self.seen_weights.sum() <= 0:
-            raise ValueError("weights of seen items must be at least 0, and one above it")
-        values = (self.discriminations, self.offsets, self.seen_weights, self.balance_weights)
-        if not all(np.isfinite(value).all() for value in values):
-            raise ValueError("item parameters and weights must be finite")
+        if not all(np.isfinite(value).all() for value in values) or (self.seen_weights < 0).any():
+            raise ValueError("item parameters and weights must be finite, and weights of seen items at least 0")
         if not 0 <= self.mixing_weight <= 1:
             raise ValueError(f"the mixing weight is {self.mixing_weight}, not in [0, 1]")
 
 
 def balance_weights(subscenarios: list[np.ndarray], num_items: int) -> np.ndarray:
-    """float64[N], N / (S n_s) for the n_s items (int64[n_s] positions in 0..N-1) of each of S sub-scenarios: weights
-    with mean 1 that make a mean over items that of the sub-scenarios' means. Raises ValueError unless each item is in
-    one."""
-    positions = np.concatenate(subscenarios) if subscenarios else np.empty(0, dtype=np.int64)
-    if sorted(positions.tolist()) != list(range(num_items)):
+    """float64[N], N / (S n_s) for the n_s items (int64[n_s] positions in 0..N-1) of each of S sub-scenarios. Raises
+    ValueError unless each item is in one."""
+    if sorted(position for members in subscenarios for position in members.tolist()) != list(range(num_items)):
         raise ValueError(f"sub-scenarios must cover each of {num_items} items once")
     weights = np.empty(num_items)
     for members in subscenarios:
@@ -85,15 +80,12 @@ def balance_weights(subscenarios: list[np.ndarray], num_items: int) -> np.ndarra
 
 
 def item_probabilities(abilities: np.ndarray, discriminations: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """float64[R, N] probabilities of a correct answer, of abilities float64[R, D], parameters float64[D, N] and [N]."""
+    """float64[R, N], of abilities float64[R, D] and parameters float64[D, N] and [N]."""
     return expit(abilities @ discriminations - offsets)
 
 
 def fit_ability(values: np.ndarray, discriminations: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """float64[D] maximum likelihood ability, by BFGS from 0 as in the package, with the exact gradient.
-
-    ``values`` are float64[n] correctness in [0, 1]: a fraction counts as so much of a right and of a wrong answer.
-    """
+    """float64[D] maximum likelihood ability of float64[n] correctness in [0, 1], by BFGS from 0 as in the package."""
 
     def loss(ability: np.ndarray) -> tuple[float, np.ndarray]:
         logits = ability @ discriminations - offsets
@@ -107,10 +99,9 @@ def fit_ability(values: np.ndarray, discriminations: np.ndarray, offsets: np.nda
 def fit_abilities(
     values: np.ndarray, counts: np.ndarray, discriminations: np.ndarray, offsets: np.ndarray, start: np.ndarray
 ) -> np.ndarray:
-    """float64[R, D] maximum likelihood abilities of R resamples of the items, by damped Newton steps, all at once.
+    """float64[R, D] maximum likelihood abilities of R resamples of the items, by damped Newton steps from float64[D].
 
-    ``counts`` are float64[R, n], how often each resample holds each item; ``start`` float64[D], the ability on all
-    items.
+    ``counts`` are float64[R, n], how often each resample holds each item.
     """
     dimensions = len(discriminations)
     products = np.einsum("dn,en->nde", discriminations, discriminations).reshape(len(values), -1)
@@ -168,11 +159,8 @@ def estimate_performance(scenario: IrtScenario, values: np.ndarray) -> tuple[flo
 def bootstrap_performance(
     scenario: IrtScenario, values: np.ndarray, counts: np.ndarray, ability: np.ndarray
 ) -> np.ndarray:
-    """gp-IRT, float64[R], on R resamples of the seen items; the ability is fitted anew on each.
-
-    ``counts`` are float64[R, n], how often each resample holds each seen item; ``ability`` is the estimate on the items
-    themselves. The weights of seen items are scaled back to their fixed total; item parameters are taken as known.
-    """
+    """gp-IRT, float64[R], on resamples that hold each seen item so often, float64[R, n] ``counts``; ``ability`` is that
+    on the items themselves."""
     seen, weights = scenario.seen, scenario.seen_weights
     abilities = fit_abilities(values, counts, scenario.discriminations[:, seen], scenario.offsets[seen], ability)
     irt = (counts @ (weights * values)) / (counts @ weights) * weights.sum()

@@ -1,7 +1,7 @@
 """The items of the tasks as requests to a model, and what its answers are worth.
 
-Prompts, few-shot draws, extraction of answers and metrics are those of lm-evaluation-harness 0.4.13 (``lm_eval/tasks``,
-folders tinyBenchmarks and gsm8k), to the letter; ``pipeline.core.retention.tasks`` has them in words.
+Prompts, few-shot draws, extraction of answers and metrics are those of lm-evaluation-harness 0.4.13 (tinyBenchmarks,
+gsm8k), to the letter.
 """
 
 import random
@@ -17,10 +17,8 @@ from pipeline.core.retention.tasks import FEWSHOT_SEED, GENERATIVE_TASKS, METRIC
 Render = Callable[[Sequence[Mapping[str, str]]], str]
 """A chat template: the text of a conversation up to where the answer starts."""
 Row = Mapping[str, Any]
-"""A row of a data set."""
 
 STOP_STRINGS = ("Question:", "</s>", "<|im_end|>")
-"""At which the answer to a problem of GSM8K ends."""
 PRIMER = """Q: What is human life expectancy in the United States?
 A: Human life expectancy in the United States is 78 years.
 
@@ -44,11 +42,8 @@ A: The 1992 Olympics were held in Barcelona, Spain.
 
 @dataclass(frozen=True)
 class Item:
-    """One item of a task.
-
-    ``options`` are question and answer of each choice, or of the one reference answer; ``lengths`` the characters that
-    ``acc_norm`` divides by; ``gold`` the index of the right choice, the labels of all choices (mc2), or the reference.
-    """
+    """Question and answer of each choice, or of the one reference answer; the characters that ``acc_norm`` divides by;
+    the index of the right choice, the labels of all choices (mc2), or the reference."""
 
     options: list[tuple[str, str]]
     lengths: list[int]
@@ -68,7 +63,6 @@ def _mmlu(row: Row) -> Item:
 
 
 def _without_brackets(text: str) -> str:
-    """Brackets are artifacts of the WikiHow part of HellaSwag."""
     return re.sub(r"\[.*?\]", "", text.strip().replace(" [title]", ". ")).replace("  ", " ")
 
 
@@ -77,17 +71,13 @@ def _hellaswag(row: Row) -> Item:
     return _choice_of(_without_brackets(question), list(map(_without_brackets, row["endings"])), int(row["label"]))
 
 
-def _truthful_question(row: Row) -> str:
-    return f"{PRIMER}Q: {row['question']}\nA:"
-
-
 def _mc1(row: Row) -> Item:
-    return _choice_of(_truthful_question(row), row["mc1_targets"]["choices"], 0)
+    return _choice_of(f"{PRIMER}Q: {row['question']}\nA:", row["mc1_targets"]["choices"], 0)
 
 
 def _mc2(row: Row) -> Item:
     targets = row["mc2_targets"]
-    return _choice_of(_truthful_question(row), targets["choices"], list(targets["labels"]))
+    return _choice_of(f"{PRIMER}Q: {row['question']}\nA:", targets["choices"], list(targets["labels"]))
 
 
 def _winogrande(row: Row) -> Item:
@@ -107,32 +97,23 @@ _READERS: dict[str, dict[str, Callable[[Row], Item]]] = {
     "tinyWinogrande": dict.fromkeys(METRICS["tinyWinogrande"], _winogrande),
     **{task: dict.fromkeys(METRICS[task], _gsm8k) for task in GENERATIVE_TASKS},
 }
-"""How a row is read for each metric of a task."""
-
 _DRAWS_ONE_MORE = ("tinyHellaswag", "tinyWinogrande")
 """Tasks of which the harness draws an example more than it shows, and leaves out one that is the item itself."""
 
 
-def _others(row: Row, drawn: Sequence[Row], examples: Sequence[Row], draws: random.Random) -> list[Row]:
-    """One less than were drawn, the item itself not among them."""
-    shown = [example for example in drawn if example != row][: len(drawn) - 1]
-    if len(shown) < len(drawn) - 1:
-        shown = draws.sample([example for example in examples if example != row], len(drawn) - 1)
-    return shown
+def _shown_examples(name: str, row: Row, examples: Sequence[Row], draws: random.Random) -> list[Row]:
+    size = TASKS[name].num_examples
+    if name not in _DRAWS_ONE_MORE:
+        return draws.sample(examples, size)
+    shown = [example for example in draws.sample(examples, size + 1) if example != row][:size]
+    return shown if len(shown) == size else draws.sample([other for other in examples if other != row], size)
 
 
-def _strict(text: str) -> str:
-    """The first number behind "#### "."""
-    found = re.search(r"#### (-?[0-9.,]+)", text)
-    return found[1] if found else "[invalid]"
-
-
-def _flexible(text: str) -> str:
-    found = [match[0] for match in re.finditer(r"-?[$0-9.,]{2,}|-?[0-9]+", text)]
-    return found[-1] if found else "[invalid]"
-
-
-_EXTRACTIONS = {"exact_match_strict": _strict, "exact_match_flexible": _flexible}
+def _extracted(metric: str, text: str) -> str:
+    """The first number behind "#### " (strict), or the last number (flexible)."""
+    if metric == "exact_match_strict":
+        return (re.findall(r"#### (-?[0-9.,]+)", text) or ["[invalid]"])[0]
+    return (re.findall(r"-?[$0-9.,]{2,}|-?[0-9]+", text) or ["[invalid]"])[-1]
 
 
 def _final_number(answer: str) -> str:
@@ -142,7 +123,6 @@ def _final_number(answer: str) -> str:
 
 def _choice_value(metric: str, item: Item, log_likelihoods: np.ndarray) -> float:
     if metric == "mc2":
-        # Ratios of exponentials, which do not underflow when the largest is 1.
         mass = np.exp(log_likelihoods - log_likelihoods.max())
         return float(mass @ np.array(item.gold) / mass.sum())
     scores = log_likelihoods / item.lengths if metric == "acc_norm" else log_likelihoods
@@ -151,8 +131,7 @@ def _choice_value(metric: str, item: Item, log_likelihoods: np.ndarray) -> float
 
 @dataclass(frozen=True)
 class Outcome:
-    """One metric (of ``METRICS[task]``, in [0, 1]) of the item at a place of the task's split, and the model's
-    answer."""
+    """One metric, in [0, 1], of the item at a place of the task's split, and the model's answer."""
 
     item: int
     metric: str
@@ -163,9 +142,8 @@ class Outcome:
 class RetentionTask:
     """One task: the requests that it puts to a model, and what the answers are worth.
 
-    ``data`` are the rows of its splits; prompts are put in the chat template ``render`` (None for plain text), few-shot
-    examples as turns of their own with ``multiturn``. ``requests`` are ("loglikelihood", (context, continuation)) or
-    ("generate_until", (context, stop strings)), in order.
+    ``data`` are the rows of its splits; few-shot examples are turns of their own with ``multiturn``. ``requests`` are
+    ("loglikelihood", (context, continuation)) or ("generate_until", (context, stop strings)), in order.
     """
 
     def __init__(
@@ -179,11 +157,9 @@ class RetentionTask:
         for read in dict.fromkeys(_READERS[name].values()):
             draws, items = random.Random(FEWSHOT_SEED), []
             for row in data[wanted.split]:
-                drawn = draws.sample(examples, wanted.num_examples + (name in _DRAWS_ONE_MORE))
-                if name in _DRAWS_ONE_MORE:
-                    drawn = _others(row, drawn, examples, draws)
+                shown = [read(example).example for example in _shown_examples(name, row, examples, draws)]
                 item, start = read(row), len(self.requests)
-                self.requests += self._requests(item, [read(example).example for example in drawn])
+                self.requests += self._requests(item, shown)
                 items.append((item, slice(start, len(self.requests))))
             self._items[read] = items
 
@@ -204,7 +180,7 @@ class RetentionTask:
 
     def outcomes(self, responses: Sequence[Any]) -> list[Outcome]:
         """Every metric of every item, from the responses to ``requests`` in order: (log-likelihood in nats, anything),
-        or the fields of GreedyAnswer as a mapping."""
+        or a mapping with text, num_tokens and finish_reason."""
         return [
             Outcome(place, metric, *self._outcome(metric, item, responses[own]))
             for metric in METRICS[self.name]
@@ -216,7 +192,7 @@ class RetentionTask:
             values = [value for value, _ in responses]
             return _choice_value(metric, item, np.array(values)), {"log_likelihoods": values, "gold": item.gold}
         (answer,) = responses
-        extracted = _EXTRACTIONS[metric](answer["text"])
+        extracted = _extracted(metric, answer["text"])
         value = float(_final_number(extracted) == _final_number(item.gold))
         kept = {name: answer[name] for name in ("num_tokens", "finish_reason")}
         return value, {"answer": answer["text"], "extracted": extracted, "gold": item.gold, **kept}

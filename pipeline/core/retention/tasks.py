@@ -1,33 +1,24 @@
-"""The tasks that measure what a model keeps: what each holds, how it is scored, which metric counts.
+"""The tasks that measure what a model keeps: 100 items of each of five benchmarks (Polo et al., arXiv:2402.14992), and
+GSM8K's whole test split.
 
-Polo et al. (arXiv:2402.14992) chose 100 items of each of five benchmarks; the logic is lm-evaluation-harness 0.4.13's.
-In all tasks l(c | x) is the sum of the log-probabilities of the continuation's tokens after its context, in nats.
-``acc`` takes the choice with the largest l, ``acc_norm`` the largest l per character.
-
-tinyMMLU: ``input_formatted`` holds five examples of the item's subject; choices are the letters A to D.
-tinyHellaswag: 10 examples, drawn anew for every item from the training split; choices are four endings.
-tinyTruthfulQA: a fixed primer of six questions. ``mc2`` (the harness's ``acc``) is the probability of the true answers
-    over that of all answers, sum over true of exp l / sum over all of exp l (Lin et al., arXiv:2109.07958); ``acc`` is
-    mc1, whether the one best answer of ``mc1_targets`` has the largest l.
-tinyWinogrande: 5 examples. The choices are two contexts (the sentence up to the blank, filled in) and one continuation:
-    partial evaluation, Trinh and Le (arXiv:1806.02847). ``acc_norm`` divides l by the characters of the context.
-tinyGSM8k: 5 examples, greedy decoding up to "Question:". Strict: the number behind "#### ". Flexible: the last number.
-gsm8k: the same over the whole test split of GSM8K (Cobbe et al., arXiv:2110.14168).
+With l the sum of the log-probabilities of a continuation's tokens, in nats, ``acc`` is whether the right choice has the
+largest l, ``acc_norm`` the largest l per character, and ``mc2`` the probability of the true answers over that of all
+(Lin et al., arXiv:2109.07958). Winogrande's choices are two contexts of one continuation (arXiv:1806.02847). Answers to
+GSM8K are decoded greedily; strict reads the number behind "#### ", flexible the last one.
 """
 
 from dataclasses import dataclass
 
 FEWSHOT_SEED = 1234
-"""Seed of the examples' draws: the harness's default."""
+"""The harness's default."""
 EXPECTED_ITEMS = 100
-"""Items of a tiny task as published."""
+"""Of a tiny task as published."""
 
 
 @dataclass(frozen=True)
 class RetentionData:
     """What a task needs from its data set: the hub's configuration (None for its only one), the split with the items,
-    the columns that are read, the split that few-shot examples come from, how many per item, and the published
-    items."""
+    the columns that are read, the split of the few-shot examples, how many per item, and the published items."""
 
     hub_config: str | None
     split: str
@@ -54,12 +45,9 @@ GENERATIVE_TASKS = ("tinyGSM8k", "gsm8k")
 """Tasks whose answers are generated, not chosen."""
 
 METRICS: dict[str, tuple[str, ...]] = {
-    "tinyMMLU": ("acc_norm", "acc"),
-    "tinyHellaswag": ("acc_norm", "acc"),
+    **dict.fromkeys(("tinyMMLU", "tinyHellaswag", "tinyWinogrande"), ("acc_norm", "acc")),
     "tinyTruthfulQA": ("mc2", "acc"),
-    "tinyWinogrande": ("acc_norm", "acc"),
-    "tinyGSM8k": ("exact_match_strict", "exact_match_flexible"),
-    "gsm8k": ("exact_match_strict", "exact_match_flexible"),
+    **dict.fromkeys(GENERATIVE_TASKS, ("exact_match_strict", "exact_match_flexible")),
 }
 """Task -> its metrics, each a number in [0, 1] per item."""
 

@@ -1,21 +1,13 @@
-"""Windows over a document that is longer than a model's context, each of its tokens scored once.
-
-A window of W tokens moves on by a stride S and scores the tokens that no earlier one has scored (here W = 4, S = 2)::
-
-    tokens    0 1 2 3 4 5 6 7            x scored, . context
-    window 0  . x x x
-    window 1      . . x x
-    window 2          . . x x
+"""Windows over a document that is longer than a model's context: each scores the tokens that no earlier one has scored.
 
 Without a BOS token nothing predicts token 0, so it is not scored. With one, every window starts with it, in the place
 of one token: some models (Gemma) cannot read a text that starts without it.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Tokens ``start`` to ``stop`` of a document are in the window, those from ``scored`` on are scored in it."""
 
     start: int
@@ -24,11 +16,9 @@ class Window:
 
 
 def scoring_windows(num_tokens: int, window: int, stride: int, has_bos: bool) -> list[Window]:
-    """Windows of a document in order; their scored parts follow each other without gap or overlap.
+    """Windows of a document in order; ``num_tokens`` are without the BOS token, ``window`` is with it.
 
-    ``num_tokens`` are without the BOS token, ``window`` is with it; a window starts ``stride`` tokens behind the one
-    before it. Every token is scored once with a BOS token, every token but the first without; empty where nothing can
-    be. Raises ValueError unless the stride is between 1 and ``window`` - 1.
+    Raises ValueError unless the stride is between 1 and ``window`` - 1.
     """
     if not 1 <= stride < window:
         raise ValueError(f"the stride must be between 1 and the window - 1, got stride {stride} and window {window}")

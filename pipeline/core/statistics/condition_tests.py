@@ -1,9 +1,8 @@
 """Paired tests of two conditions of one model that answered the same structured prompts; differences are own - other.
 
-The estimand is the difference of the tabulated figures (mean within family; across families the median, of logit KL
-the mean) for families like those evaluated, so families are what intervals resample and what the p-value that decides
-swaps. Swapping prompt by prompt asks whether there is a difference on these families. That is shown beside and decides
-nothing, because it rejects far too often where a difference varies between families.
+The estimand is the difference of the tabulated figures for families like those evaluated, so families are what
+intervals resample and what the p-value that decides swaps. Swapping prompt by prompt asks whether there is a difference
+on these families; it decides nothing, because it rejects far too often where a difference varies between families.
 """
 
 import math
@@ -28,9 +27,8 @@ TESTED = {
 }
 """Per-prompt metrics that are tested, all better where lower, with how they are tabulated (the paper's Tables 6, 7)."""
 SIGN_FLIPS = 9_999
-"""Random sign patterns of a test."""
 MOST_ENUMERATED = 13
-"""Families (or prompts) up to which all 2^n sign patterns are tried instead, which is fewer."""
+"""Families (or prompts) up to which all 2^n sign patterns are tried instead of SIGN_FLIPS random ones."""
 QUESTION = ("model", "metric", "condition", "against")
 """What names a question. Holm's correction is over its parts (splits, tasks, slices), on every axis."""
 ALL_PARTS = "all"
@@ -53,11 +51,8 @@ def family_signed_rank_test(
     """Two-sided permutation test of float64[P] finite paired differences: signed ranks, families of equal weight.
 
     The statistic is the sum over families of the mean of sign(d) * rank(|d|), ranks over all prompts (Wilcoxon 1945;
-    a difference of 0 counts as 0, Pratt 1959), because the W1 of a heavy-tailed law knows no bound.
-
-    Swapped by family, all prompts of a family change sign together, so it holds its level where the difference varies
-    between families; with F families p is at least 2 / 2^F (0.031 with 6). Swapped by prompt, the hypothesis is that
-    both conditions answer every prompt of these very families with the same law. NaN without pairs.
+    a difference of 0 counts as 0, Pratt 1959), because the W1 of a heavy-tailed law knows no bound. Swapped by family,
+    all prompts of a family change sign together; with F families p is at least 2 / 2^F. NaN without pairs.
     """
     _, codes = np.unique(families, return_inverse=True)
     terms = np.sign(differences) * stats.rankdata(np.abs(differences)) / np.bincount(codes)[codes]
@@ -75,16 +70,11 @@ def compare(
     replicates: int,
     statistic: FamilyStatistic = "family_median",
 ) -> dict[str, float]:
-    """Compare two conditions, float64[P] each with NaN where undefined, on one metric of the same prompts.
-
-    Gives some of COMPARISON_COLUMNS: the tabulated figures and their difference with its 95% interval (families, then
-    prompts resampled, the same for both), p with conditions swapped by family, and by prompt (p_these_families), and
-    sizes. All but the sizes are NaN where a family has no pair.
-    """
+    """Compare two conditions, float64[P] each with NaN where undefined, on one metric of the same prompts: some of
+    COMPARISON_COLUMNS, all but the sizes NaN where a family has no pair."""
     own, other = (np.asarray(side, dtype=np.float64) for side in (own, other))
     defined = np.isfinite(own - other)
     value = against = low = high = p = p_prompts = math.nan
-    # A family without a pair would be left out of the test, which would then be of another question than the tables'.
     if math.isfinite(over_families(own - other, families, statistic)):
         value, against = (over_families(side, families, statistic) for side in (own, other))
         rngs = {
@@ -111,11 +101,9 @@ def comparison_verdict(
 ) -> Verdict:
     """What a comparison says of the first condition.
 
-    "better" or "worse": the test rejects, and the whole interval lies beyond the margin. "no relevant difference":
-    the whole interval lies within it, whatever the test says. "cannot tell": neither.
-
-    A distance of samples is larger with fewer of them. What perfect samplers of the two sizes would differ by is
-    added to the margin of a difference, and taken off that of no difference.
+    "better" or "worse": the test rejects, and the whole interval lies beyond the margin. "no relevant difference": the
+    whole interval lies within it. What perfect samplers of the two sizes would differ by is added to the margin of a
+    difference, and taken off that of no difference.
     """
     low, high = interval
     if not all(math.isfinite(number) for number in (low, high, p_adjusted)):
@@ -159,9 +147,9 @@ def compare_conditions(
 ) -> pd.DataFrame:
     """Pairs of conditions of all models on all tested metrics: COMPARISON_COLUMNS, by split, metric, model and pair.
 
-    ``per_prompt`` has columns model, condition, split, family, prompt_id and the tested metrics that exist, NaN where a
-    condition has none. ``floors`` has what a perfect sampler scores, by (model, condition, split, metric); ``margins``
-    the smallest difference that matters. Raises ValueError where two conditions answered different prompts.
+    ``per_prompt`` has columns model, condition, split, family, prompt_id and the tested metrics that exist. ``floors``
+    has what a perfect sampler scores, by (model, condition, split, metric); ``margins`` the smallest difference that
+    matters. Raises ValueError where two conditions answered different prompts.
     """
     rows = []
     for (split, model), members in per_prompt.groupby(["split", "model"], sort=False):

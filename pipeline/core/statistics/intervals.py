@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import stats
 
-Statistic = Literal["family_median", "family_mean", "mean", "median"]
+Statistic = Literal["family_median", "family_mean", "median"]
 NORMAL_QUANTILE = float(stats.norm.ppf(0.975))
 
 
@@ -20,14 +20,10 @@ def metric_row(
     floor: float = math.nan,
     undefined: int = 0,
 ) -> dict[str, Any]:
-    """A row of the metrics table, less what names the evaluation.
-
-    ``n`` is the sample size in the metric's unit, ``floor`` what a perfect sampler scores at it, and ``undefined`` the
-    number of families (or prompts) without a finite value.
-    """
-    low, high = interval
-    numbers = {"value": value, "n": n, "ci_low": low, "ci_high": high, "floor": floor, "undefined": undefined}
-    return {"family": "", "metric": metric, **numbers}
+    """A row of the metrics table, less what names the evaluation: ``n`` is the sample size in the metric's unit,
+    ``floor`` what a perfect sampler scores at it, ``undefined`` the families (or prompts) without a finite value."""
+    numbers = {"value": value, "n": n, "ci_low": interval[0], "ci_high": interval[1], "floor": floor}
+    return {"family": "", "metric": metric, **numbers, "undefined": undefined}
 
 
 def by_family(families: np.ndarray) -> np.ndarray:
@@ -40,7 +36,7 @@ def by_family(families: np.ndarray) -> np.ndarray:
 
 
 def at_places(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Values at places, of any shape, along the last axis; NaN at -1."""
+    """Values at places along the last axis; NaN at -1."""
     return np.concatenate([values, np.full((*values.shape[:-1], 1), math.nan)], axis=-1)[..., places]
 
 
@@ -48,18 +44,15 @@ def combine(values: np.ndarray, statistic: Statistic) -> np.ndarray:
     """float64[...] of values [..., F, M] by family and prompt; those that are not finite are left out.
 
     "family_median" (the paper's) and "family_mean" aggregate the means within families and are undefined as soon as one
-    family has no finite value (Section 4.2); "mean" and "median" are of all values.
+    family has no finite value (Section 4.2); "median" is of all values.
     """
     finite = np.isfinite(values)
-    # What has no finite value is 0 / 0 here: undefined, and so is a median that it is part of.
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "All-NaN slice")
         if statistic == "median":
             return np.nanmedian(np.where(finite, values, math.nan), axis=(-2, -1))
-        sums, counts = np.where(finite, values, 0.0).sum(axis=-1), finite.sum(axis=-1)
-        if statistic == "mean":
-            return sums.sum(axis=-1) / counts.sum(axis=-1)
-        return (np.mean if statistic == "family_mean" else np.median)(sums / counts, axis=-1)
+        means = np.where(finite, values, 0.0).sum(axis=-1) / finite.sum(axis=-1)
+        return (np.mean if statistic == "family_mean" else np.median)(means, axis=-1)
 
 
 def over_families(values: np.ndarray, families: np.ndarray, statistic: Statistic = "family_median") -> float:
@@ -68,10 +61,8 @@ def over_families(values: np.ndarray, families: np.ndarray, statistic: Statistic
 
 
 def family_draws(families: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """Resamples of families, then of the prompts in each: int64[replicates, F, M] places among str[P] families.
-
-    -1 where a drawn family has fewer than M prompts. A family drawn twice counts as two families.
-    """
+    """Resamples of families, then of the prompts in each: int64[replicates, F, M] places among str[P] families, -1
+    where a drawn family has fewer than M prompts."""
     members = by_family(families)
     sizes = (members >= 0).sum(axis=1)
     chosen = rng.integers(len(members), size=(replicates, len(members)))
@@ -83,8 +74,8 @@ def family_draws(families: np.ndarray, replicates: int, rng: np.random.Generator
 def half_samples(size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
     """bool[replicates, size], size // 2 values of a sample each, drawn without replacement.
 
-    For distances from a law: resamples with replacement have ties and so lie too far from it. A mean has the same
-    variance over half-samples as over samples (the delete-half jackknife, Shao and Tu 1995, Section 2.3).
+    For distances from a law, from which resamples with ties lie too far. A mean has the same variance over half-samples
+    as over samples (the delete-half jackknife, Shao and Tu 1995, Section 2.3).
     """
     chosen = np.zeros((replicates, size), dtype=bool)
     if size > 1:
@@ -96,8 +87,7 @@ def half_samples(size: int, replicates: int, rng: np.random.Generator) -> np.nda
 def half_sample_deviations(values: np.ndarray, size: int) -> np.ndarray:
     """A statistic on ``half_samples`` less its mean there, scaled for odd sizes; 0 where it is undefined.
 
-    Centring takes out the bias that a distance has at half the size (Efron and Tibshirani 1993, Chapter 10): the
-    interval is for the statistic's mean at the full size, to be read against a perfect sampler's at that size.
+    Centring takes out the bias that a distance has at half the size (Efron and Tibshirani 1993, Chapter 10).
     """
     if size < 2 or not np.isfinite(values).all():
         return np.zeros(len(values))
@@ -122,19 +112,16 @@ def paired_difference_draws(
     rng: np.random.Generator,
     statistic: Statistic = "family_median",
 ) -> np.ndarray:
-    """float64[R] or [M, R], bootstrap of the difference of two conditions' aggregates on the same families and prompts.
-
-    It is the difference of the tabulated figures, not an aggregate of differences. The sides are float64[P] or [M, P];
-    M models see the same resamples. NaN where a resample has a family without a value.
-    """
+    """float64[R], bootstrap of the difference of two conditions' aggregates on the same families and prompts,
+    float64[P] each; NaN where a resample has a family without a value."""
     drawn = at_places(np.stack([own, other]), family_draws(families, replicates, rng))
-    found = combine(drawn, statistic)
-    return found[0] - found[1]
+    first, second = combine(drawn, statistic)
+    return first - second
 
 
 def paired_mean_draws(own: np.ndarray, other: np.ndarray, *, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """float64[R] or [M, R], bootstrap of the difference of two conditions' means on the same prompts, float64[P] or
-    [M, P]; a NaN is left out of that side's mean."""
+    """float64[R], bootstrap of the difference of two conditions' means on the same prompts, float64[P] each; a NaN is
+    left out of that side's mean."""
     size = own.shape[-1]
     weights = rng.multinomial(size, np.full(size, 1 / size), size=replicates).T
     with np.errstate(invalid="ignore"):
@@ -154,7 +141,7 @@ def percentile_interval(draws: np.ndarray) -> tuple[float, float]:
 
 
 def wilson_interval(successes: float, trials: float) -> tuple[float, float]:
-    """95% Wilson score interval of a proportion (Wilson 1927); NaN without trials. Numbers need not be whole."""
+    """95% Wilson score interval of a proportion; NaN without trials. Numbers need not be whole."""
     if trials == 0:
         return math.nan, math.nan
     rate, weight = successes / trials, NORMAL_QUANTILE**2 / trials
@@ -170,7 +157,6 @@ def clustered_wilson_interval(successes: np.ndarray, trials: np.ndarray) -> tupl
 
     Wilson's at an effective sample size (Korn and Graubard 1998): trials over the design effect (the variance between
     clusters over the binomial one, at least 1), times (z / t)^2 with Student's t at clusters - 1 degrees of freedom.
-    Of a single cluster, Wilson's: for redrawing its answers.
     """
     total, clusters = trials.sum(), int((trials > 0).sum())
     if total == 0 or clusters == 1:
@@ -184,8 +170,8 @@ def clustered_wilson_interval(successes: np.ndarray, trials: np.ndarray) -> tupl
 
 
 def newcombe_interval(successes: tuple[int, int], trials: tuple[int, int]) -> tuple[float, float]:
-    """95% interval of a difference of rates, first - second, of independent samples, from Wilson's interval of each
-    (Newcombe 1998, method 10); NaN where one has no trials."""
+    """95% interval of a difference of rates, first - second, of independent samples (Newcombe 1998, method 10); NaN
+    where one has no trials."""
     if 0 in trials:
         return math.nan, math.nan
     first, second = (k / n for k, n in zip(successes, trials, strict=True))

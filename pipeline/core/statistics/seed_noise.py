@@ -13,10 +13,7 @@ Verdict = Literal["best", "within seed noise", "beyond seed noise", "seed noise 
 
 @dataclass(frozen=True)
 class Spread:
-    """One setting's values over training seeds; the deviation's divisor is n - 1, and it is NaN for one seed.
-
-    All numbers are NaN where ``undefined`` seeds have no finite value: a mean over the others would hide them.
-    """
+    """One setting's values over training seeds; NaN where ``undefined`` seeds have no finite value."""
 
     seeds: int
     undefined: int
@@ -36,9 +33,7 @@ class Comparison:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Summarise the values of one setting, one per seed. Raises ValueError without any."""
-    if not values:
-        raise ValueError("a spread needs at least one seed")
+    """Summarise the values of one setting, one per seed."""
     if undefined := sum(not math.isfinite(value) for value in values):
         return Spread(len(values), undefined)
     deviation = statistics.stdev(values) if len(values) > 1 else math.nan
@@ -50,9 +45,8 @@ def compare_with_best(
 ) -> list[Comparison]:
     """Compare each setting with the best by Tukey and Kramer's test of all pairs.
 
-    The margin is q / sqrt(2) * s * sqrt(1 / n + 1 / n_best), with s the pooled standard deviation between seeds and
-    q the studentised range's quantile. All pairs are allowed for because the best is picked by its result.
-    ``significance`` is the chance that any setting is called different where all are equal.
+    The margin is q / sqrt(2) * s * sqrt(1 / n + 1 / n_best), with s the pooled standard deviation between seeds and q
+    the studentised range's quantile: all pairs, because the best is picked by its result.
     """
     defined = [item for item in spreads if math.isfinite(item.mean)]
     if not defined:

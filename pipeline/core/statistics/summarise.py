@@ -12,16 +12,11 @@ from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics import intervals
 from pipeline.core.statistics.intervals import metric_row, percentile_interval, wilson_interval
 
-Function = Callable[[pd.DataFrame, Any], np.ndarray]
-"""float64[R] from a table of N rows and weights float64[R, N], how often each row counts; or ``Nested`` draws."""
-
 
 class Nested(NamedTuple):
-    """Resamples of families, of the rows of each drawn family, and of the samples behind each drawn row.
-
-    ``rows`` are int64[R, F, M] places, -1 where a drawn family has fewer than M; ``samples`` float64[R, F, M], at which
-    share of a row's variations the one lies that is drawn, or None.
-    """
+    """Resamples of families, of the rows of each (int64[R, F, M] places, -1 where a family has fewer than M), and of
+    the samples behind each row: float64[R, F, M], at which share of the row's deviations the drawn one lies, or
+    None."""
 
     rows: np.ndarray
     samples: np.ndarray | None = None
@@ -33,7 +28,7 @@ class Statistic:
 
     Attributes:
         columns: What it is computed from; rows in which one of them is not finite are left out.
-        function: Computes it.
+        function: float64[R] from N rows and weights float64[R, N], how often each row counts.
         centred: Whether it is a distance that few rows make too large, such as a calibration error: its interval is
             then moved so that the resamples have the estimate as their mean, to be read against the floor.
         problem: Why it is undefined for a table; "" where it is defined.
@@ -45,7 +40,7 @@ class Statistic:
     """
 
     columns: tuple[str, ...]
-    function: Function
+    function: Callable[[pd.DataFrame, Any], np.ndarray]
     centred: bool = False
     problem: Callable[[pd.DataFrame], str] = lambda rows: ""
     size: Callable[[pd.DataFrame], float] | None = None
@@ -77,7 +72,6 @@ def share_of(column: str) -> Statistic:
 
 
 def ratio_of(numerator: str, denominator: str, size: Callable[[pd.DataFrame], float] | None = None) -> Statistic:
-
     def ratios(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
         above, below = (weights @ rows[name].to_numpy(float) for name in (numerator, denominator))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -93,19 +87,18 @@ def aggregate_of(
 ) -> Statistic:
     """A column of prompts, which come in families, by ``intervals.combine``.
 
-    Further columns of arrays, where rows have them, are "COLUMN deviations": how the value varies with the samples
-    behind it, which are then resampled as well, and resamples below 0 count as 0, because no distance is; and "COLUMN
-    floors": the scores of perfect samplers, whose aggregates' mean is the floor. Resampling at every level makes
-    intervals a little wide where a family has few prompts (Davison and Hinkley 1997, Section 3.8).
+    Of arrays, where rows have them, "COLUMN deviations" are how the value varies with the samples behind it, which are
+    then resampled as well (a distance below 0 counts as 0), and "COLUMN floors" the scores of perfect samplers, whose
+    aggregates' mean is the floor.
     """
 
     def numbers(rows: pd.DataFrame, drawn: Nested) -> np.ndarray:
-        found, varies = intervals.at_places(rows[column].to_numpy(float), drawn.rows), f"{column} deviations"
+        values, varies = intervals.at_places(rows[column].to_numpy(float), drawn.rows), f"{column} deviations"
         if drawn.samples is None or varies not in rows:
-            return intervals.combine(found, statistic)
+            return intervals.combine(values, statistic)
         deviations = np.stack(rows[varies])
-        found += deviations[drawn.rows, (drawn.samples * deviations.shape[1]).astype(np.int64)]
-        return np.maximum(0.0, intervals.combine(found, statistic))
+        values += deviations[drawn.rows, (drawn.samples * deviations.shape[1]).astype(np.int64)]
+        return np.maximum(0.0, intervals.combine(values, statistic))
 
     def problem(rows: pd.DataFrame) -> str:
         return "" if math.isfinite(numbers(rows, _whole(rows))[0]) else "no prompt of a family has a value"
@@ -150,17 +143,13 @@ def summarise(
     units that are defined under both conditions. Rows are of ``metric_row`` with condition, split, change, change_low,
     change_high and note: why a value is undefined, or "".
 
-    ``rows`` have one row per condition and ``unit`` (the column that is resampled) and what the statistics need.
-    ``strata`` is a column whose groups of units are resampled each by itself; one of a single unit leaves no interval.
-    ``floors`` have by metric what a perfect model scores, or the column whose mean it is. ``names`` (axis, model),
-    split and family complete the name of the draws' stream. With ``by_family``, what is reported of each family by
-    itself, units come in families, by a column ``family``; each condition has all units, and families are resampled
-    first.
-
-    Raises ValueError where a condition has a unit twice, KeyError where one lacks a unit of a family.
+    ``rows`` have one row per condition and ``unit``; groups of units with one value in the column ``strata`` are
+    resampled each by itself. ``floors`` have by metric what a perfect model scores, or the column whose mean it is.
+    ``names`` (axis, model), split and family name the draws' stream. With ``by_family``, what is reported of each
+    family by itself, units come in families, by a column ``family``, which are resampled first. Raises ValueError where
+    a condition has a unit twice, KeyError where one lacks a unit of a family.
     """
-    rows = rows.assign(stratum=rows[strata] if strata else "")
-    found = []
+    rows, summaries = rows.assign(stratum=rows[strata] if strata else ""), []
     for family in ["", *(rows["family"].drop_duplicates() if by_family else ())]:
         members = rows[rows["family"] == family] if family else rows
         units = members.drop_duplicates(unit).set_index(unit)
@@ -178,9 +167,9 @@ def summarise(
                 change = (math.nan,) * 3
                 if condition != against and against in sides and not row["note"]:
                     change = _change(statistic, own, sides[against], draws)
-                named = dict(zip(("change", "change_low", "change_high"), change, strict=True))
-                found.append({"condition": condition, "split": split, **row, "family": family, **named})
-    return found
+                row |= dict(zip(("change", "change_low", "change_high"), change, strict=True))
+                summaries.append({"condition": condition, "split": split, **row, "family": family})
+    return summaries
 
 
 class _Draws(NamedTuple):
@@ -209,7 +198,7 @@ def _defined(statistic: Statistic, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _values(statistic: Statistic, rows: pd.DataFrame, draws: _Draws) -> tuple[float, np.ndarray]:
-    """The value of a table, and its resamples float64[R], moved where the statistic is centred."""
+    """The value of a table, and its resamples float64[R]."""
     if statistic.nested:
         whole, drawn = _whole(rows), draws.nested
     else:
@@ -221,7 +210,7 @@ def _values(statistic: Statistic, rows: pd.DataFrame, draws: _Draws) -> tuple[fl
 
 
 def _interval(resamples: np.ndarray, rows: pd.DataFrame) -> tuple[float, float]:
-    """NaN where a stratum has one row alone; of a single row only where its resamples differ, by the samples behind."""
+    """NaN where a stratum has one row alone, unless the samples behind a single row vary."""
     several = rows["stratum"].value_counts().min() > 1
     varies = len(rows) == 1 and len(np.unique(resamples)) > 1
     return percentile_interval(resamples) if several or varies else (math.nan, math.nan)

@@ -1,8 +1,4 @@
-"""Decoding restricted to the strings of a trie: the baseline of constrained decoding.
-
-After every prefix the model's law is restricted to the tokens with which the trie goes on, and normalised again: not
-the model's law given that the string is in the trie.
-"""
+"""Constrained decoding: after every prefix the model's law is restricted to the tokens with which the trie goes on."""
 
 import torch
 
@@ -10,7 +6,7 @@ from pipeline.core.tries.trie import Trie
 
 
 class TrieConstraint:
-    """Which tokens may follow, by prefix: the trie's own indices, 0 for the empty one, none behind the terminator."""
+    """Which tokens may follow a prefix, by its index in the trie (0 for the empty one)."""
 
     def __init__(self, trie: Trie, device: torch.device | str):
         arrays = (trie.edge_offsets, trie.edge_tokens, trie.edge_children)

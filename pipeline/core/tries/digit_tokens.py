@@ -1,12 +1,10 @@
 """How a tokenizer writes plain decimals: sign, groups of digits, decimal point.
 
-Two rules cover the models of the paper: one token per digit (Qwen, Gemma), and groups of up to three digits counted
-from the left of each run of digits (Llama 3, GPT-OSS), where "12345.67890" is 123|45|.|678|90. Whether a tokenizer
-follows its rule is verified before it is used (``pipeline.engines.loading.digit_rule``).
+One token per digit (Qwen, Gemma), or groups of up to three digits counted from the left of each run of digits (Llama
+3, GPT-OSS), where "12345.67890" is 123|45|.|678|90.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,10 +13,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class DigitTokens:
-    """Token ids of the pieces of a plain decimal, and of the terminator that ends an answer.
-
-    ``groups[n - 1]`` is int32[10^n], the token of every n-digit group by its value, leading zeros included.
-    """
+    """Token ids of the pieces of a plain decimal, and of the terminator that ends an answer; ``groups[n - 1]`` is
+    int32[10^n], the token of every n-digit group by its value, leading zeros included."""
 
     groups: tuple[np.ndarray, ...]
     minus: int
@@ -27,7 +23,7 @@ class DigitTokens:
 
     @property
     def max_group(self) -> int:
-        """Digits in the longest group: 1 or 3 for known tokenizers."""
+        """Digits in the longest group."""
         return len(self.groups)
 
     @cached_property
@@ -50,7 +46,3 @@ class DigitTokens:
                 group = run[start : start + self.max_group]
                 ids.append(int(self.groups[len(group) - 1][int(group)]))
         return ids
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Text of tokens of a plain decimal. Raises KeyError for another token."""
-        return "".join(self.text_of[int(token)] for token in ids)

@@ -2,8 +2,7 @@
 
 The mass behind a digit prefix is a difference of distribution functions: behind "-3.1" at five decimals lie the grid
 points from -3.19999 to -3.10000. While the part before the point may still grow, it is a sum of a few: behind "3" lie
-[3, 4), [30, 40), [300, 400) and so on. So q(token | prefix) of Eq. 1 follows at the cost of the prefix's children, for
-any number of decimals, and equals the explicit trie of all grid points.
+[3, 4), [30, 40), [300, 400) and so on.
 """
 
 from collections.abc import Sequence
@@ -17,12 +16,11 @@ from pipeline.core.tries.digit_tokens import DigitTokens
 
 @dataclass(frozen=True)
 class _Prefix:
-    """A canonical number so far: the value and number of its digits before the point (0 before the first), whether no
-    digit may follow there (a short group, or a zero), the number of digits after the point (None before it), and the
-    value of all digits, read as one integer."""
+    """A canonical number so far: the number of its digits before the point, whether no digit may follow there (a short
+    group, or a zero), the number of digits after the point (None before it), and the value of all digits, read as one
+    integer."""
 
     negative: bool = False
-    whole: int = 0
     whole_digits: int = 0
     whole_ends: bool = False
     fraction_digits: int | None = None
@@ -62,9 +60,8 @@ class ImplicitTrie:
     def sample_paths(
         self, rng: np.random.Generator, size: int
     ) -> list[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
-        """``size`` strings y ~ P_Y: token ids int32[L + 1], terminator last, and ``next_tokens`` before each."""
+        """As ``Trie.sample_paths``."""
         paths = [self.tokens.encode(self.law.text(index)) for index in self.law.sample(rng, size)]
-        # Paths share their first prefixes; the law's functions are called once for all of them.
         prefixes: dict[tuple[int, ...], _Prefix] = {(): _Prefix()}
         for ids in paths:
             for k, token in enumerate(ids):
@@ -83,17 +80,17 @@ class ImplicitTrie:
         if text == "-" and prefix == _Prefix():
             return _Prefix(negative=True)
         if text == "." and digits and prefix.fraction_digits is None and self.law.num_decimals:
-            return _Prefix(negative, prefix.whole, digits, True, 0, prefix.whole)
+            return _Prefix(negative, digits, True, 0, prefix.index)
         if text.isdigit():
             value, size = int(text), len(text)
             index = prefix.index * 10**size + value
             if prefix.fraction_digits is not None:
                 left = self.law.num_decimals - prefix.fraction_digits
                 if left and size == min(self.tokens.max_group, left):
-                    return _Prefix(negative, prefix.whole, digits, True, prefix.fraction_digits + size, index)
+                    return _Prefix(negative, digits, True, prefix.fraction_digits + size, index)
             elif not prefix.whole_ends and (digits or value or size == 1) and (digits or size == len(str(value))):
                 ends = size < self.tokens.max_group or index == 0
-                return _Prefix(negative, index, digits + size, ends, None, index)
+                return _Prefix(negative, digits + size, ends, None, index)
         raise KeyError(f"{list(prefix_ids)} is not a prefix of a canonical number")
 
     def _children(self, prefix: _Prefix) -> _Children:
@@ -116,7 +113,7 @@ class ImplicitTrie:
         if prefix.whole_digits:
             # The whole part ends here: the point follows, or the terminator where there are no decimals.
             end = self.tokens.point if self.law.num_decimals else self.tokens.terminator
-            add(np.array([end]), np.array([prefix.whole]))
+            add(np.array([end]), np.array([prefix.index]))
         if not prefix.whole_ends:
             for size, group in enumerate(self.tokens.groups, start=1):
                 if prefix.whole_digits + size > longest:
@@ -124,7 +121,7 @@ class ImplicitTrie:
                 # No leading zeros but "0" itself.
                 first = 0 if prefix.whole_digits or size == 1 else 10 ** (size - 1)
                 values = np.arange(first, 10**size, dtype=np.int64)
-                wholes = prefix.whole * 10**size + values
+                wholes = prefix.index * 10**size + values
                 owner = add(group[values], wholes)
                 if size == self.tokens.max_group:
                     grows = wholes > 0
@@ -144,7 +141,7 @@ class ImplicitTrie:
         return _Children(self.tokens.groups[size - 1], firsts, firsts + reach, np.arange(10**size))
 
     def _targets(self, prefixes: Sequence[_Prefix]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Targets at several prefixes; the law's functions are called once for all."""
+        """``next_tokens`` at several prefixes, by one call of the law's functions."""
         children = [self._children(prefix) for prefix in prefixes]
         firsts, stops = [], []
         for prefix, child in zip(prefixes, children, strict=True):

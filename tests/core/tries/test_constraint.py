@@ -29,13 +29,3 @@ def test_restricted_laws_multiply_to_a_law_over_the_strings(trie):
         assert int(prefix) == -1
         total += probability
     assert total == pytest.approx(1.0, abs=1e-12)
-
-
-def test_only_what_the_trie_holds_is_allowed_and_ratios_stay(trie):
-    constraint = TrieConstraint(trie, "cpu")
-    logits = torch.from_numpy(np.random.default_rng(1).normal(size=(2, 12)))
-    after_one = constraint.advance(torch.tensor([0]), torch.tensor([1]))
-    restricted = constraint.restrict(logits, torch.tensor([0, int(after_one)]))
-    assert [torch.nonzero(torch.isfinite(row)).flatten().tolist() for row in restricted] == [[1, 5], [2, 3, END]]
-    assert restricted[1, 3] - restricted[1, 2] == logits[1, 3] - logits[1, 2]
-    assert torch.isfinite(logits).all()

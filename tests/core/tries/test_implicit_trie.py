@@ -1,7 +1,5 @@
 """The rounded law and its implicit trie, against SciPy and against explicit tries of every decimal."""
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,8 +7,7 @@ from scipy import stats
 from pipeline.core.laws.discretize import OutputSpace
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.fixed_point import FixedPointStrings
-from pipeline.core.laws.rounded_law import RoundedLaw, rounded_law
-from pipeline.core.prompts.structured import build_split
+from pipeline.core.laws.rounded_law import RoundedLaw
 from pipeline.core.tries.implicit_trie import ImplicitTrie
 from pipeline.core.tries.trie import build_tries
 from pipeline.errors import DomainError
@@ -59,25 +56,6 @@ def test_equals_the_explicit_trie_of_every_decimal(case, rule):
                 pending.append((*prefix, token))
 
 
-@pytest.mark.parametrize("prompt", build_split("ood", selection="selected")[::3], ids=lambda p: p.prompt_id)
-def test_products_along_a_path_are_the_rounded_mass(prompt, rule):
-    rounded = rounded_law(prompt.law, 4)
-    trie, rng = ImplicitTrie(rounded, rule), np.random.default_rng(1)
-    for _ in range(3):
-        ids, candidates = trie.sample_paths(rng, 1)[0]
-        assert ids[-1] == END and len(candidates) == len(ids)
-        product = math.prod(
-            float(probabilities[tokens.tolist().index(token)])
-            for token, (tokens, probabilities) in zip(ids.tolist(), candidates, strict=True)
-        )
-        index = round(float(rule.decode(ids[:-1])) * rounded.scale)
-        assert product == pytest.approx(float(rounded.masses(np.array(index), np.array(index + 1))), rel=1e-7)
-        for k, (tokens, probabilities) in enumerate(candidates):
-            alone = trie.next_tokens(ids[:k])
-            assert alone[0].tolist() == tokens.tolist()
-            np.testing.assert_allclose(alone[1], probabilities, rtol=1e-9)
-
-
 def test_tails_keep_their_digits():
     rounded = RoundedLaw(Law("norm", {"loc": 0.0, "scale": 1.0}), 2)
     # P(X rounds to 12.00) is 2e-33: 1 - cdf would give 0.
@@ -91,31 +69,31 @@ def test_tails_keep_their_digits():
     np.testing.assert_allclose(probabilities, [expected[token] for token in ids.tolist()], rtol=1e-8)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].scipy_name}-{case[1]}")
-def test_sampled_strings_follow_the_rounded_law(case):
+@pytest.mark.parametrize("case", CASES[::3], ids=lambda case: f"{case[0].scipy_name}-{case[1]}")
+def test_sampled_paths_follow_the_rounded_law(case, rule):
     law, num_decimals, _ = case
     rounded = RoundedLaw(law, num_decimals)
-    rng = np.random.default_rng(4)
+    trie, rng = ImplicitTrie(rounded, rule), np.random.default_rng(4)
+    for ids, candidates in trie.sample_paths(rng, 3):
+        assert ids[-1] == END and len(candidates) == len(ids)
+        for k, (tokens, probabilities) in enumerate(candidates):
+            alone = trie.next_tokens(ids[:k])
+            assert alone[0].tolist() == tokens.tolist()
+            np.testing.assert_allclose(alone[1], probabilities, rtol=1e-9)
     draws = np.array(rounded.sample(rng, 1500))
     edges = np.unique(np.quantile(draws, np.linspace(0, 1, 12)).astype(np.int64))[1:-1]
     starts = np.concatenate([[rounded.bounds[0]], edges])
     stops = np.concatenate([edges, [rounded.bounds[1] + 1]])
     expected = rounded.masses(starts, stops) * len(draws)
     observed = np.array([((draws >= a) & (draws < b)).sum() for a, b in zip(starts, stops, strict=True)])
-    keep = expected > 1
-    statistic = ((observed - expected)[keep] ** 2 / expected[keep]).sum()
-    assert statistic < stats.chi2.ppf(0.9999, keep.sum())
+    kept = expected > 1
+    assert ((observed - expected)[kept] ** 2 / expected[kept]).sum() < stats.chi2.ppf(0.9999, kept.sum())
 
 
 def test_prefixes_that_are_no_canonical_number(rule):
     trie = ImplicitTrie(RoundedLaw(Law("norm", {"loc": 0.0, "scale": 2.0}), 3), rule)
-    zero = int(rule.groups[0][0])
-    for text in ("--1", "1..2", ".5", "1.2345"):
-        with pytest.raises(KeyError):
-            trie.next_tokens(
-                [rule.minus if c == "-" else rule.point if c == "." else int(rule.groups[0][int(c)]) for c in text]
-            )
-    for ids in ([zero, zero], [END], [rule.minus, rule.minus]):
+    zero, point = int(rule.groups[0][0]), rule.point
+    for ids in ([zero, zero], [END], [rule.minus, rule.minus], [point], [zero, point, point]):
         with pytest.raises(KeyError):
             trie.next_tokens(ids)
     positive = ImplicitTrie(RoundedLaw(Law("expon", {"scale": 1.0}), 3), rule)

@@ -71,11 +71,6 @@ def test_sampled_paths_follow_the_pmf():
     assert ((counts - 4000 * probabilities) ** 2 / (4000 * probabilities)).sum() < 16.27
 
 
-def test_strings_of_zero_probability_are_left_out():
-    trie = build_trie([[1, 1], [2, 2]], np.array([0.0, 1.0]), END)
-    assert trie.next_tokens([])[0].tolist() == [2]
-
-
 def test_unknown_prefix():
     trie = build_trie([[1, 2]], np.array([1.0]), END)
     for prefix in ([2], [1, 2, END], [1, 3]):

@@ -69,7 +69,7 @@ def test_counts_of_strings_follow_their_exact_probabilities(shipped):
     trie = next(build_tries([space], shipped.rule))
     ids = shipped.encode(prompt)
     exact = exact_law(trie, shipped.scorer.score_trie(shipped.scorer.prefill(ids), trie))
-    texts = [shipped.rule.decode(sequence) for sequence in leaf_sequences(trie)]
+    texts = ["".join(shipped.rule.text_of[token] for token in sequence) for sequence in leaf_sequences(trie)]
     drawn = shipped.answers(prompt, 4000)
     expected = np.append(np.exp(exact.log_probabilities), exact.mass_off_trie) * len(drawn)
     counts = [drawn.count(text) for text in texts]
