@@ -94,6 +94,14 @@ class ModelEvaluation:
         """Add rows to the table NAME.parquet of a condition; every condition has a table ``per_prompt``."""
         self._tables[condition].setdefault(name, []).append(table)
 
+    def add_per_prompt(self, condition: str, rows: pd.DataFrame) -> None:
+        """Add the table ``per_prompt`` without columns of arrays, and count its columns ``invalid_REASON`` by split."""
+        table = rows.loc[:, ~rows.columns.str.endswith((" deviations", " floors"))]
+        self.add_table(condition, "per_prompt", table)
+        for split, members in table.groupby("split", sort=False):
+            counts = members.filter(regex="^invalid_").sum().rename(lambda name: name.removeprefix("invalid_"))
+            self.failures[condition][split] = {reason: int(count) for reason, count in counts.items() if count}
+
     def add_tables(self, name: str, rows: pd.DataFrame) -> None:
         """Add the rows of each condition, named in their column ``condition``, to its table NAME.parquet."""
         for condition, own in rows.groupby("condition"):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from pipeline.axes.paloma.perplexity import SUFFIXES
+from pipeline.axes.paloma.metrics import SUFFIXES
 from pipeline.axes.registry import METRICS
 from pipeline.config.params import BASE
 from pipeline.core.statistics.paired_tests import POWER
@@ -37,15 +37,7 @@ _READINGS = {
     "adjusted; the tasks say where a change lies. Intervals: Tango's for 0/1 scores, of all tasks stratified. Both "
     "readings of GSM8K are of the same answers: each is adjusted without the other. Where base has no more than the "
     "margin to lose, nothing is called kept.",
-    "paloma": "Difference: of bits per byte, fine-tuned minus base; below 0 is better. All slices together (all) are "
-    "the primary question, which is asked by itself and not adjusted.",
 }
-
-
-def difference_from_base(metric: str) -> str:
-    """Name of the metric of a metric's difference from base; a variant's suffix stands at its end."""
-    stem = metric.removesuffix(WITHOUT_BOS)
-    return f"{stem}_difference{metric.removeprefix(stem)}"
 
 
 def text_columns(*metrics: str) -> list[Column]:
@@ -58,7 +50,7 @@ def retention_summary(context: ReportContext) -> Table | None:
     columns = [
         *(Column("gp_irt"), Column("gp_irt_difference"), Column("accuracy"), Column("accuracy_difference")),
         *text_columns("perplexity", "bits_per_byte"),
-        *(Column(f"bits_per_byte_difference{suffix}") for suffix in ("", WITHOUT_BOS)),
+        *(Column(f"bits_per_byte{suffix}", "change") for suffix in ("", WITHOUT_BOS)),
     ]
     note = (
         "gp-IRT: accuracy on the whole benchmarks as estimated from 100 items each, mean over tasks with GSM8K counted "

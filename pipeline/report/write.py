@@ -97,7 +97,7 @@ def tables_and_answers(context: ReportContext) -> tuple[Tables, list[Answer]]:
     ]
     tables = {"summary": [table for table in summary if table is not None], **axes}
     tables["method"] = settings_tables(params, context.prompts)
-    against_base = [context.tests(axis) for axis in ("retention", "paloma")]
+    against_base = [context.tests("retention")]
     tests = PairedTests(between, beyond if len(beyond) else None, against_base)
     answers = [
         calibration_answer(context, tests),

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from pipeline.artifacts.scores import LAW_EXACT_COLUMNS
 from pipeline.axes.laws import SPLIT_TITLES
-from pipeline.axes.laws.law_metrics import EXACT, LAW_VALID_RATE, SAMPLED
+from pipeline.axes.laws.law_metrics import LAW_VALID_RATE, SAMPLED
 from pipeline.axes.registry import METRICS
 from pipeline.core.prompts.own_laws import SPLITS
 from pipeline.report.axis_report import AxisReport
@@ -27,7 +28,7 @@ def law_records(metrics: pd.DataFrame, models: Sequence[str], conditions: Sequen
     rows = rows[(rows["law"] != "") & rows["model"].isin(models) & rows["condition"].isin(conditions)]
     table = rows[rows["metric"].isin(SAMPLED)]
     valid = rows[rows["metric"] == LAW_VALID_RATE].rename(columns={"value": "valid_rate", "n": "answers"})
-    exact = rows[rows["metric"].isin(EXACT)].rename(columns={"value": "exact"})
+    exact = rows[rows["metric"].isin(LAW_EXACT_COLUMNS)].rename(columns={"value": "exact"})
     exact["metric"] = exact["metric"].str.replace("law_exact_", "law_")
     for beside, keys, names in ((valid, KEYS, ["valid_rate", "answers"]), (exact, [*KEYS, "metric"], ["exact"])):
         table = table.merge(beside[[*keys, *names]], on=keys, how="left")

@@ -1,4 +1,4 @@
-"""Figures of structured sampling: 2, 3 and 8 of the paper, and of which models and prompts they are."""
+"""Figures of structured sampling: 2 to 8 of the paper."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,24 +9,46 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from pipeline.axes.structured.families import family_drawings
 from pipeline.config.evaluation import BASELINES
-from pipeline.config.params import BASE, Params
+from pipeline.config.params import BASE
+from pipeline.core.laws.families import FAMILIES
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt
-from pipeline.report.evaluations import Evaluations, display_names, rows_of
+from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.figures.drawing import (
     STYLE,
     TARGET_COLOR,
     Drawing,
     condition_colors,
+    condition_markers,
     law_title,
+    panel_grid,
     shared_legend,
     side_by_side,
 )
 
+W1, WASSERSTEIN, KL = "wasserstein_1_normalised", "wasserstein_1_normalised_prompt_median", "logit_kl_nats"
+LABELS = {WASSERSTEIN: "median W1 / (Q95 − Q05)", KL: "logit KL (nats)"}
+FAMILY_FIGURES = {
+    "figure4": (WASSERSTEIN, "ood", "Figure 4. Median normalised W1 of each held-out distribution"),
+    "figure5": (KL, "ood", "Figure 5. Logit KL of each held-out distribution"),
+    "figure6": (KL, "unseen", "Figure 6. Logit KL at unseen parameters of each distribution"),
+    "figure7": (WASSERSTEIN, "unseen", "Figure 7. Median normalised W1 at unseen parameters of each distribution"),
+}
+"""Metric, split and caption by file name."""
+CAPTIONS = {
+    WASSERSTEIN: (
+        "Median over the distribution's prompts that have a valid answer, every model by itself. 95% intervals "
+        "resample prompts and samples. Logarithmic, each panel with its own axis. Cross at the top: undefined, no "
+        "valid answer. Dotted: a perfect sampler of as many answers."
+    ),
+    KL: (
+        "Mean over the distribution's prompts, every model by itself. 95% intervals resample prompts; none of a single "
+        "one. Logarithmic, each panel with its own axis."
+    ),
+}
 SSOT_CONDITIONS = ("base", "ssot", "soft")
 SSOT_MODEL = "gpt_oss_20b"
 """The model that the paper's Figure 8 is of."""
@@ -59,46 +81,47 @@ def ssot_model(models: Sequence[str], metrics: pd.DataFrame) -> str | None:
     return next((model for model in (SSOT_MODEL, *models) if model in asked and model in models), None)
 
 
-def structured_drawings(params: Params, evaluations: Evaluations, prompts: Sequence[Prompt]) -> dict[str, Drawing]:
-    """Figures 2 to 8 of what was evaluated, by file name; ``prompts`` are those of the evaluated splits."""
-    metrics, names, conditions = evaluations.metrics, display_names(params), params.conditions
+def structured_drawings(context: ReportContext) -> dict[str, Drawing]:
+    """Figures 2 to 8 by file name, each drawn where it has something to show."""
+    metrics, names, conditions = context.metrics, context.names, context.conditions
     # All that Figure 2 needs, and little to send to another process.
-    aggregates = rows_of(metrics, axis="structured", family="", metric="wasserstein_1_normalised")
-    if aggregates.empty:
-        return {}
+    aggregates = rows_of(metrics, axis="structured", family="", metric=W1)
     caption = "Figure 2. Family-median normalised W1 with 95% intervals; hatched where undefined."
-    drawings = {
-        "figure2": Drawing(structured_bars, (aggregates, names, conditions), caption),
-        **family_drawings(metrics, names, conditions, prompts),
-    }
-    overlaid = overlay_prompts(prompts)
-    tokenizers = {name: model.tokenizer for name, model in params.models.items()}
-    samples = evaluations.samples(overlay_models(tokenizers, conditions, metrics), conditions)
-    if overlaid and samples:
-        drawings["figure3"] = Drawing(
-            sample_overlays,
-            (overlaid, samples, {model: names[model] for model in samples}, conditions),
-            "Figure 3. Held-out laws (black) with samples of each condition.",
-        )
-    model, compared = ssot_model(list(names), metrics), [c for c in SSOT_CONDITIONS if c in (*conditions, "ssot")]
-    if overlaid and model is not None and (samples := evaluations.samples([model], compared)):
+    drawings = {"figure2": Drawing(structured_bars, (aggregates, names, conditions), caption)}
+    overlaid, tokenizers = overlay_prompts(context.prompts), {n: m.tokenizer for n, m in context.params.models.items()}
+    samples = context.evaluations.samples(overlay_models(tokenizers, conditions, metrics), conditions)
+    drawings["figure3"] = Drawing(
+        sample_overlays,
+        (overlaid, samples, {model: names[model] for model in samples}, conditions),
+        "Figure 3. Held-out laws (black) with samples of each condition.",
+    )
+    for name, (metric, split, title) in FAMILY_FIGURES.items():
+        rows = rows_of(metrics, axis="structured", split=split, metric=metric)
+        rows = rows[(rows["family"] != "") & rows["condition"].isin(conditions)]
+        own = [prompt for prompt in context.prompts if prompt.split == split]
+        arguments = (rows, names, conditions, LABELS[metric], own)
+        drawings[name] = Drawing(family_panels, arguments, f"{title}. {CAPTIONS[metric]}")
+    if (model := ssot_model(list(names), metrics)) is not None:
+        compared = [condition for condition in SSOT_CONDITIONS if condition in (*conditions, "ssot")]
         shown = [prompt for prompt in overlaid if prompt.family in SSOT_FAMILIES] or overlaid[: len(SSOT_FAMILIES)]
         which = "" if model == SSOT_MODEL else " (the paper's is of GPT-OSS-20B)"
         drawings["figure8"] = Drawing(
             sample_overlays,
-            (shown, samples, {model: names[model]}, compared),
+            (shown, context.evaluations.samples([model], compared), {model: names[model]}, compared),
             f"Figure 8. Laws of Figure 3 (black) with samples of {', '.join(compared)}; ssot is String Seed of "
             f"Thought: {names[model]}{which}.",
         )
-    return dict(sorted(drawings.items()))
+    return drawings
 
 
-def structured_bars(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure:
+def structured_bars(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure | None:
     """Figure 2: family-median normalised W1, held-out families left, unseen parameters right.
 
     Whiskers are 95% intervals; the dotted line is the perfect-sampler floor; a hatched
     bar is an undefined aggregate; an evaluation that was not run has no bar.
     """
+    if metrics.empty:
+        return None
     with plt.rc_context(STYLE):
         width = max(5.2, 1.6 + 1.1 * len(models))
         figure, panels = plt.subplots(1, 2, figsize=(width, 2.9), sharey=True, layout="constrained")
@@ -145,11 +168,13 @@ def sample_overlays(
     samples: Mapping[str, Mapping[tuple[str, str], np.ndarray]],
     models: Mapping[str, str],
     conditions: Sequence[str],
-) -> Figure:
+) -> Figure | None:
     """Figures 3 and 8: the target law with the samples of each condition, a panel a prompt, a block of lines a model.
 
     Valid samples are by model, then by condition and prompt_id.
     """
+    if not (prompts and samples):
+        return None
 
     def draw(panel: Axes, prompt: Prompt, own: Mapping[tuple[str, str], np.ndarray]) -> None:
         draws = {c: own[c, prompt.prompt_id] for c in conditions if (c, prompt.prompt_id) in own}
@@ -220,3 +245,73 @@ def _pmf_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray], col
         panel.bar(support + shift, shares, 0.75 / number, color=colors[condition], label=condition)
     _outside_note(panel, draws, low, high)
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+
+
+def family_panels(
+    rows: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], label: str, prompts: Sequence[Prompt]
+) -> Figure | None:
+    """Figures 4 to 7: a panel per family, of the rows of one metric and split; models without any are left out.
+
+    A family with a single one of ``prompts`` is titled with its parameters.
+    """
+    shown = {model: name for model, name in models.items() if (rows["model"] == model).any()}
+    families = [family for family in FAMILIES if (rows["family"] == family).any()]
+    if not shown or not families:
+        return None
+    columns, names = min(len(families), 3 if len(families) <= 6 else 4), list(shown.values())
+    with plt.rc_context(STYLE):
+        figure, panels = panel_grid(
+            len(families), columns, max(1.8, 0.7 + 0.16 * len(shown)), 1.35, 0.9 + 0.4 * (len(shown) > 2), sharex=True
+        )
+        for place, (panel, family) in enumerate(zip(panels, families, strict=True)):
+            _family_panel(panel, rows[rows["family"] == family], list(shown), conditions)
+            panel.set_title(_family_title(family, prompts), fontsize=7)
+            # The panel below may be one of those that are off: the lowest of each column carries the names.
+            panel.tick_params(axis="x", length=0, labelbottom=place + columns >= len(families))
+        for panel in panels[-columns:]:
+            rotation = 90 if len(names) > 2 else 0
+            panel.set_xticks(range(len(names)), names, rotation=rotation, fontsize=6.5, parse_math=False)
+        panels[0].set_xlim(-0.6, len(names) - 0.4)
+        figure.supylabel(label, fontsize=8)
+        shared_legend(figure, panels, most_columns=4)
+    return figure
+
+
+def _family_title(family: str, prompts: Sequence[Prompt]) -> str:
+    own = [prompt for prompt in prompts if prompt.family == family]
+    if len(own) != 1:
+        name = FAMILIES[family].display_name
+        return f"{name} ({len(own)} settings)" if own else name
+    title = law_title(own[0])
+    return title if len(title) <= 25 else title.replace("(", "\n(", 1)
+
+
+def _family_panel(panel: Axes, rows: pd.DataFrame, models: Sequence[str], conditions: Sequence[str]) -> None:
+    """Points with intervals: one artist per condition, because a figure may have a thousand of them."""
+    colors, markers = condition_colors(conditions), condition_markers(conditions)
+    for shift, condition in zip(side_by_side(len(conditions), 0.24), conditions, strict=True):
+        own, color = rows[rows["condition"] == condition], colors[condition]
+        x = own["model"].map(models.index).to_numpy(float) + shift
+        value, low, high = (own[name].to_numpy(float) for name in ("value", "ci_low", "ci_high"))
+        drawn, undefined = np.isfinite(value) & (value > 0), ~np.isfinite(value)
+        panel.plot(x[drawn], value[drawn], markers[condition], color=color, markersize=3, label=condition)
+        # A lower end of 0 has no place on a logarithmic axis: the line then ends where the axis does.
+        bounded = drawn & np.isfinite(low)
+        panel.vlines(x[bounded], np.maximum(low, value * 1e-2)[bounded], high[bounded], color=color, linewidth=0.9)
+        if undefined.any():
+            look = {"color": color, "markersize": 4, "label": f"{condition} (undefined)"}
+            top = np.full(undefined.sum(), 0.95)
+            panel.plot(x[undefined], top, "x", transform=panel.get_xaxis_transform(), **look)
+    floors = rows["floor"].dropna()
+    if len(floors):
+        look = {"color": TARGET_COLOR, "linewidth": 0.8, "linestyle": ":", "label": "perfect sampler"}
+        panel.axhline(float(floors.median()), **look)
+    panel.set_yscale("log")
+    panel.yaxis.set_major_locator(LogLocator(numticks=5))
+    # Two dozen panels with eight minor ticks per decade would take most of the time that the figure takes.
+    panel.yaxis.set_minor_locator(NullLocator())
+    panel.tick_params(axis="y", labelsize=6.5)
+    # At least two labelled decades, so that its numbers can be read.
+    low, high = panel.get_ylim()
+    if math.isfinite(low) and low > 0:
+        panel.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))

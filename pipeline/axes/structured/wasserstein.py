@@ -15,6 +15,8 @@ from pipeline.core.laws.quantiles import interquantile_width, quantile
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.structured import Prompt
 
+DISTANCES = ("wasserstein_1_normalised", "wasserstein_1_window_normalised")
+
 
 def mid_quantiles(law: Law | FiniteLaw, size: int) -> np.ndarray:
     """F^-1((i - 0.5) / size) for i = 1..size, float64[size]."""
@@ -29,15 +31,14 @@ def distances(ordered: np.ndarray, law: Law | FiniteLaw) -> dict[str, np.ndarray
     and the same with samples and law clipped to the window between the target's 0.001 and 0.999 quantiles, which is
     what the exact law's bounds are for (``pipeline.core.exact.number_law``).
     """
-    names = ("wasserstein_1_normalised", "wasserstein_1_window_normalised")
     width = interquantile_width(law)
     if not (ordered.shape[1] and width > 0):
-        return {name: np.full(len(ordered), math.nan) for name in names}
+        return {name: np.full(len(ordered), math.nan) for name in DISTANCES}
     reference = mid_quantiles(law, ordered.shape[1])
     window = np.clip(quantile(law, np.array(QUANTILE_RANGE)), *law.support)
     whole = np.abs(ordered - reference).mean(axis=1)
     clipped = np.abs(np.clip(ordered, *window) - np.clip(reference, *window)).mean(axis=1)
-    return dict(zip(names, (whole / width, clipped / width), strict=True))
+    return dict(zip(DISTANCES, (whole / width, clipped / width), strict=True))
 
 
 def perfect_sampler_replicates(
@@ -61,22 +62,24 @@ def perfect_sampler_replicates(
 
 @dataclass(frozen=True)
 class PromptResult:
-    """The parsed answers to one prompt."""
+    """The parsed answers to one prompt.
+
+    Attributes:
+        samples: float64[num_valid], the valid ones.
+        decimals: float64[num_valid], how many decimals each is printed with.
+        num_samples: Answers, valid or not.
+        invalid: Number of answers by the reason why they are invalid (``Invalid``).
+    """
 
     samples: np.ndarray
-    """float64[num_valid], the valid ones."""
     decimals: np.ndarray
-    """float64[num_valid], how many decimals each is printed with."""
     num_samples: int
-    """Answers, valid or not."""
     invalid: dict[str, int]
-    """Number of answers by the reason why they are invalid (``Invalid``)."""
     wasserstein_1_normalised: float
     wasserstein_1_window_normalised: float
 
     @property
     def valid_rate(self) -> float:
-        """Share of answers that are valid."""
         return len(self.samples) / self.num_samples if self.num_samples else math.nan
 
 
@@ -87,8 +90,8 @@ def evaluate_prompt(texts: Sequence[str | Invalid], law: Law | FiniteLaw) -> Pro
     samples = np.array([value for value, _ in valid], dtype=np.float64)
     decimals = np.array([printed_decimals(text) for _, text in valid], dtype=np.float64)
     invalid = Counter(value.value for value in parsed if isinstance(value, Invalid))
-    found = {name: float(values[0]) for name, values in distances(np.sort(samples)[None], law).items()}
-    return PromptResult(samples, decimals, len(texts), dict(invalid), **found)
+    measured = {name: float(values[0]) for name, values in distances(np.sort(samples)[None], law).items()}
+    return PromptResult(samples, decimals, len(texts), dict(invalid), **measured)
 
 
 def prompt_row(prompt: Prompt, result: PromptResult) -> dict:
@@ -100,7 +103,6 @@ def prompt_row(prompt: Prompt, result: PromptResult) -> dict:
         "num_samples": result.num_samples,
         "num_valid": len(result.samples),
         "valid_rate": result.valid_rate,
-        "wasserstein_1_normalised": result.wasserstein_1_normalised,
-        "wasserstein_1_window_normalised": result.wasserstein_1_window_normalised,
+        **{name: getattr(result, name) for name in DISTANCES},
         **{f"invalid_{reason.value}": result.invalid.get(reason.value, 0) for reason in Invalid},
     }

@@ -63,11 +63,12 @@ def forest_plots(context: ReportContext) -> list[Plot]:
     ]
     reported = set(context.metrics["metric"])
     text = next((metric for metric in BITS_PER_BYTE if metric in reported), BITS_PER_BYTE[0])
-    for axis, title, metric, unit, margin in (
-        ("retention", "TinyBenchmarks", "gp_irt_difference", "gp-IRT − base, higher is better", tests.accuracy_margin),
-        ("paloma", "Held-out text", text, f"bits/byte − base, {lower}", tests.bits_per_byte_margin),
-    ):
-        panels.append(ForestPanel(f"forest-{axis}", f"{title} against base", axis, "all", metric, unit, True, margin))
+    unit, margin = "gp-IRT − base, higher is better", tests.accuracy_margin
+    names = ("forest-retention", "TinyBenchmarks against base", "retention")
+    panels += [
+        ForestPanel(*names, "all", "gp_irt_difference", unit, True, margin),
+        ForestPanel("forest-paloma", "Held-out text", "paloma", "all", text, f"bits/byte, {lower}"),
+    ]
     plots = (forest_plot(panel, context.metrics, context.names, context.conditions) for panel in panels)
     return [plot for plot in plots if plot is not None]
 

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, summaries
+from pipeline.artifacts.scores import LAW_EXACT_COLUMNS
+from pipeline.axes.laws.law_metrics import evaluate_law, summaries
 from pipeline.axes.laws.report import law_records
 from pipeline.core.laws.finite_law import categorical_law, numeric_law
 from pipeline.core.prompts.structured import Prompt
@@ -33,11 +34,10 @@ def evaluations(tmp_path):
             dice = [str(value) for value in rng.integers(least, 7, size=200)]
             answers = [*(cities if prompt.law is CITY else dice), "?"]
             found.append(evaluate_law(prompt, answers, seed=0, names=("m", condition), floor_replicates=100))
-        table = pd.DataFrame([each.row for each in found]).assign(**dict.fromkeys(EXACT, 0.25))
-        arrays = table.join(pd.DataFrame([each.arrays for each in found])).assign(condition=condition)
+        table = pd.DataFrame(found).assign(condition=condition, **dict.fromkeys(LAW_EXACT_COLUMNS, 0.25))
         rows = [
             {"axis": "laws", "model": "m", **row}
-            for part, numbers, by_law in summaries(arrays)
+            for part, numbers, by_law in summaries(table)
             for row in summarise(part, numbers, split=SPLIT, seed=0, names=("m",), replicates=100, by_family=by_law)
         ]
         write_fabricated(tmp_path, rows)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
-from pipeline.axes.structured.families import KL, WASSERSTEIN, family_drawings, family_panels
+from pipeline.axes.structured.figures import KL, WASSERSTEIN, family_panels, structured_drawings
 from pipeline.core.prompts.structured import build_split
-from tests.report.conftest import CONDITIONS, metric_frame, metric_row
+from tests.report.conftest import CONDITIONS, context_of, metric_frame, metric_row, params_of
 
 NAMES = {"a": "Model A", "b": "Model_B", "unused": "No"}
 VALUES = {
@@ -67,7 +67,9 @@ def test_each_figure_draws_its_metric_and_split():
         for condition, factor in (("soft", 1), ("ssot", 9))
         for row in by_family({("a", condition, "poisson"): factor * values[name]}, split, metric).to_dict("records")
     ]
-    for name, drawing in family_drawings(metric_frame(rows), NAMES, CONDITIONS, []).items():
+    drawings = structured_drawings(context_of(params_of(["a"]), rows))
+    for name in shown:
+        drawing = drawings[name]
         (panel,) = panels_of(drawing.function(*drawing.arguments)).values()
         assert drawn(panel, "soft")[0] == pytest.approx([values[name]]) and drawn(panel, "ssot") == []
         assert drawing.caption.startswith(f"Figure {name[-1]}.")

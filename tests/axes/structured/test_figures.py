@@ -1,6 +1,5 @@
 """Figures of structured sampling: hatching, missing bars, conditions, which models are shown."""
 
-import itertools
 import math
 
 import pytest
@@ -9,7 +8,7 @@ from matplotlib import pyplot as plt
 from pipeline.axes.structured.figures import overlay_models, ssot_model, structured_bars, structured_drawings
 from pipeline.config.params import load_params
 from pipeline.core.prompts.structured import build_split
-from pipeline.report.evaluations import read_evaluations
+from pipeline.report.evaluations import ReportContext, read_evaluations
 from tests.report.conftest import CONDITIONS, metric_frame, sampled
 from tests.report.conftest import structured as write_structured
 
@@ -36,16 +35,6 @@ def test_bars_are_hatched_where_undefined_and_absent_where_not_run():
         assert whiskers == [pytest.approx([value - 0.01, value + 0.01]) for value in heights]
 
 
-def test_bars_of_five_methods_stand_beside_each_other():
-    conditions = ("base", "soft", "hard", "anchored", "mixed", "merged")
-    values = {(model, condition): 0.1 for model in NAMES for condition in conditions}
-    figure = structured_bars(metric_frame(sampled(values)), NAMES, conditions)
-    bars = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in figure.axes[0].patches)
-    assert len(bars) == 12 and all(end < start for (_, end), (start, _) in itertools.pairwise(bars))
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["perfect sampler", *conditions]
-
-
 def test_overlay_models_take_the_best_of_each_tokenizer():
     tokenizers = {"a": "x", "b": "x", "c": "y"}
     values = {("a", "soft"): 0.3, ("b", "soft"): 0.15, ("c", "hard"): 0.2, ("a", "ssot"): 0.01, ("d", "soft"): 0.1}
@@ -66,7 +55,8 @@ def test_figure_8_has_four_of_the_laws_of_figure_3(tmp_path, two_models):
     prompts = build_split("ood", selection="selected")
     for condition in ("base", "soft", "ssot"):
         write_structured(tmp_path, "alpha", condition, 0.1, prompts)
-    drawings = structured_drawings(load_params(two_models), read_evaluations(tmp_path), prompts)
+    config, evaluations = load_params(two_models), read_evaluations(tmp_path)
+    drawings = structured_drawings(ReportContext(config, evaluations, prompts))
     main, compared = (drawings[name] for name in ("figure3", "figure8"))
     own, of_main = ([prompt.prompt_id for prompt in drawing.arguments[0]] for drawing in (compared, main))
     assert len(own) == 4 and set(own) < set(of_main) and len(of_main) == 6
@@ -75,5 +65,5 @@ def test_figure_8_has_four_of_the_laws_of_figure_3(tmp_path, two_models):
     assert [axis.axison for axis in figure.axes] == [True] * 4
     # Families of one's own: those of Figure 3.
     few = [prompt for prompt in prompts if prompt.family in ("maxwell", "chi")]
-    drawings = structured_drawings(load_params(two_models), read_evaluations(tmp_path), few)
+    drawings = structured_drawings(ReportContext(config, evaluations, few))
     assert [prompt.family for prompt in drawings["figure8"].arguments[0]] == ["maxwell", "chi"]

@@ -27,7 +27,7 @@ def kept(condition, kl, bits):
     """Divergence from base, and change of bits per byte."""
     return [
         metric_row("anchors", "alpha", condition, "all", "anchor_kl_nats", kl),
-        metric_row("paloma", "alpha", condition, "all", "bits_per_byte_difference", bits),
+        metric_row("paloma", "alpha", condition, "all", "bits_per_byte", bits),
     ]
 
 
@@ -85,5 +85,5 @@ def test_table_says_who_is_to_be_chosen(params):
         **{"base": "", "soft": "", "hard": "", "anchored": "to choose"}
     }
     assert rows["soft"]["× perfect, unseen"] == "3.0 (0.02)" and rows["soft"]["W1, OOD"][:6] == "0.0800"
-    assert rows["hard"]["Bits-per-byte difference"][:6] == "0.1000" and rows["base"]["Bits-per-byte difference"] == "—"
+    assert rows["hard"]["Bits per byte"][:6] == "0.1000" and rows["base"]["Bits per byte"] == "—"
     assert frontier_table(context_of(params, kept("soft", 0.1, 0.2)), {}) is None

@@ -38,8 +38,8 @@ def test_forest_plot_places_values_intervals_and_floors():
 
 
 def test_margins_and_zero_line_of_differences(two_models):
-    rows = [metric_row("paloma", "alpha", "soft", "all", "bits_per_byte_difference_without_bos", 0.1)]
+    rows = [metric_row("retention", "alpha", "soft", "all", "gp_irt_difference", 0.1)]
     plots = forest_plots(context_of(load_params(two_models), rows))
-    assert [plot.name for plot in plots] == ["forest-paloma"]
+    assert [plot.name for plot in plots] == ["forest-retention"]
     band, zero = plots[0].figure["layout"]["shapes"]
-    assert (band["x0"], band["x1"]) == (-0.02, 0.02) and (zero["x0"], zero["x1"]) == (0, 0)
+    assert (band["x0"], band["x1"]) == (-0.05, 0.05) and (zero["x0"], zero["x1"]) == (0, 0)
