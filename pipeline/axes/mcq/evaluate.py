@@ -7,8 +7,8 @@ import pandas as pd
 from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.prompts import read_text_prompts
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.mcq.multiple_choice import STATISTICS, generation_rows, prompt_row
-from pipeline.core.prompts.multiple_choice import ParsedQuestion, parse_mcq, parse_mcq_released
+from pipeline.axes.mcq.multiple_choice import STATISTICS, generation_rows, outcome, prompt_row
+from pipeline.core.prompts.multiple_choice import parse_mcq, parse_mcq_released
 from pipeline.dag.execution import StageRun, command_line
 
 
@@ -19,10 +19,7 @@ def main(run: StageRun, model: str, prompts: list[Path], generations: Path, outp
     names = [prompt.prompt_id for prompt in read_text_prompts(*prompts)]
     for condition, by_prompt in evaluation.rows(generations, GENERATION_COLUMNS, names):
         table = pd.concat([by_prompt[name] for name in names])
-        parsed = map(parse, table["text"])
-        outcomes = table[["prompt_id", "sample_index"]].assign(
-            outcome=[each.answer if isinstance(each, ParsedQuestion) else each.value for each in parsed]
-        )
+        outcomes = table[["prompt_id", "sample_index"]].assign(outcome=[outcome(parse(text)) for text in table["text"]])
         by_name = outcomes.groupby("prompt_id", sort=False)["outcome"]
         evaluation.add_per_prompt(condition, pd.DataFrame([prompt_row(name, own.tolist()) for name, own in by_name]))
         evaluation.add_table(condition, "generations", outcomes)

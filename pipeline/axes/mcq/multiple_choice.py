@@ -8,11 +8,16 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure
+from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure, ParsedQuestion
 from pipeline.core.statistics import law_check
 from pipeline.core.statistics.summarise import Statistic, share_of
 
 UNIFORM = np.full(len(LETTERS), 1 / len(LETTERS))
+
+
+def outcome(parsed: ParsedQuestion | McqFailure) -> str:
+    """The answer's letter, or the reason why there is none."""
+    return parsed.answer if isinstance(parsed, ParsedQuestion) else parsed.value
 
 
 def total_variations(counts: np.ndarray) -> np.ndarray:

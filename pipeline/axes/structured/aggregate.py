@@ -22,7 +22,7 @@ FAMILY_VALID_RATE = replace(
 parameters, there is no level of prompts: the interval is for redrawing that prompt's answers."""
 _W1 = "wasserstein_1_normalised"
 DISTANCES = {
-    **dict.fromkeys((_W1, "wasserstein_1_window_normalised", "pit_wasserstein_1"), "num_valid"),
+    **dict.fromkeys((_W1, "pit_wasserstein_1"), "num_valid"),
     "pit_wasserstein_1_all_answers": "num_samples",
 }
 """Distances of samples, and the column whose sum is their n."""

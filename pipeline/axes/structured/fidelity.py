@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.axes.structured.pit import count_invalid_as_one, pit_wasserstein_1, randomised_pit
-from pipeline.axes.structured.wasserstein import PromptResult, distances, perfect_sampler_replicates, prompt_row
+from pipeline.axes.structured.wasserstein import PromptResult, perfect_sampler_replicates, prompt_row, wasserstein_1
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.prompts.structured import Prompt
@@ -33,12 +33,12 @@ def _ranked_halves(values: np.ndarray, halves: np.ndarray) -> np.ndarray:
 def wasserstein_1_deviations(samples: np.ndarray, law: Law | FiniteLaw, rng: np.random.Generator) -> np.ndarray:
     """How normalised W1 (Eq. 5) varies with float64[n] samples, float64[NUM_HALVES]; 0 with fewer than two."""
     ranked = _ranked_halves(samples, half_samples(len(samples), NUM_HALVES, rng))
-    return half_sample_deviations(distances(ranked, law)["wasserstein_1_normalised"], len(samples))
+    return half_sample_deviations(wasserstein_1(ranked, law), len(samples))
 
 
 def _distances(pits: np.ndarray, samples: np.ndarray, law: Law) -> dict[str, np.ndarray]:
     """float64[R] by distance of R samples, ascending in each row of float64[R, n]."""
-    return {"pit_wasserstein_1": pit_wasserstein_1(pits), **distances(samples, law)}
+    return {"pit_wasserstein_1": pit_wasserstein_1(pits), "wasserstein_1_normalised": wasserstein_1(samples, law)}
 
 
 def evaluate_fidelity(

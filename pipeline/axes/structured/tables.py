@@ -68,15 +68,15 @@ EXACT_TABLE = TableSpec(
     "exact",
     "The exact law beside the sampled figures",
     (
-        Column("wasserstein_1_window_normalised", title="W1 in the window, sampled"),
+        Column("wasserstein_1_normalised", title="W1, sampled"),
         Column("exact_wasserstein_1_normalised", title="W1 in the window, computed"),
         Column("valid_rate", title="Valid rate, sampled"),
         Column("exact_support_rate", title="In the support, computed"),
     ),
     "Computed: from the model's probabilities of digit prefixes, without sampling and with tokens that no plain "
-    "decimal has left out. The middle of certified bounds, whose ends are in per_prompt.parquet of the evaluation. W1 "
-    "here has samples and law clipped to the window between the target's 0.001 and 0.999 quantiles, as the paper's "
-    "grid does.",
+    "decimal has left out. The middle of certified bounds, whose ends are in per_prompt.parquet of the evaluation. The "
+    "computed W1 has both laws clipped to the window between the target's 0.001 and 0.999 quantiles, as the paper's "
+    "grid does; samples are not clipped.",
     "Split",
 )
 

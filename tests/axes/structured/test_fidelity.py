@@ -14,7 +14,6 @@ from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream
 
 LAW = get_family("gaussian").law_at({"mu": 0.0, "sigma": 1.0})
-WITH_FLOOR = tuple(name for name in DISTANCES if name != "wasserstein_1_window_normalised")
 
 
 def evaluated(values, law=LAW, name=0, invalid=0, floor_replicates=40):
@@ -56,8 +55,8 @@ def test_perfect_answers_score_the_floor():
     scores, floors = [], []
     for k in range(200):
         found = evaluated(random_stream(3, k).normal(size=60), name=k, floor_replicates=5)
-        scores.append([found[metric] for metric in WITH_FLOOR])
-        floors.append([found[f"{metric} floors"].mean() for metric in WITH_FLOOR])
+        scores.append([found[metric] for metric in DISTANCES])
+        floors.append([found[f"{metric} floors"].mean() for metric in DISTANCES])
     scores, floors = np.array(scores), np.array(floors)
     error = np.sqrt(scores.var(axis=0) / 200 + floors.var(axis=0) / 200)
     assert (np.abs(scores.mean(axis=0) - floors.mean(axis=0)) < 4 * error).all()
@@ -74,7 +73,7 @@ def test_floor_of_all_answers_has_as_many_answers():
 def test_without_a_valid_answer_only_the_joint_distance_is_defined():
     found = evaluated([], invalid=10)
     assert found["pit_wasserstein_1_all_answers"] == 1
-    defined = {name for name in WITH_FLOOR if np.isfinite([found[name], found[f"{name} floors"].mean()]).all()}
+    defined = {name for name in DISTANCES if np.isfinite([found[name], found[f"{name} floors"].mean()]).all()}
     assert defined == {"pit_wasserstein_1_all_answers"}
 
 
