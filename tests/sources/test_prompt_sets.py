@@ -13,13 +13,11 @@ from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.multiple_choice import mcq_prompts
 from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.core.prompts.structured import build_split
-from pipeline.core.prompts.text import HELD_OUT
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.prompt_sets import read_instructions, read_open_prompts
 from tests.conftest import ROOT
 
 OWN = ROOT / "data" / "instructions.jsonl"
-KINDS = {"question", "arithmetic", "list", "rewriting", "code", "multiple_choice", "prose", "near_miss"}
 ROWS = [{"prompt": f"Say {number}.", "id": f"say-{number}", "kind": "prose"} for number in range(4)]
 
 
@@ -148,15 +146,6 @@ def normalised(text):
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
-def test_kinds_have_about_equal_shares(own):
-    sizes = Counter(prompt.category for prompt in own)
-    assert sizes.keys() == KINDS and max(sizes.values()) <= 1.2 * min(sizes.values())
-    # Any first part of the file has all of them, so that few prompts are enough for a trial.
-    assert {prompt.category for prompt in own[:8]} == KINDS
-    held_out = Counter(prompt.category for prompt in own if prompt.split == HELD_OUT)
-    assert all(held_out[kind] == round(0.25 * size) for kind, size in sizes.items())
-
-
 def evaluation_texts():
     for split in ("train", "unseen", "ood"):
         yield from (prompt.text for prompt in build_split(split, selection="full", families=list(FAMILIES)))
@@ -183,15 +172,3 @@ def test_no_instruction_is_part_of_an_evaluation(own):
     # An instruction may have options behind its question, too.
     stems = {normalised(part) for prompt in own for part in (prompt.text, prompt.text.split("\nA")[0])}
     assert len(questions) > 150 and not questions & stems
-
-
-DRAWS = re.compile(
-    r"\b(pick|choose|draw|select|sample|generate|guess|simulate|shuffle|flip|toss|throw|roll|spin)\b"
-    r"|\brandom(ly)?\b(?! (variables?|walk)\b)|\bany (number|word|letter|name)\b"
-)
-
-
-def test_none_asks_for_a_draw(own):
-    assert DRAWS.search("pick a random word") and DRAWS.search("give me a random number")
-    assert not [prompt.text for prompt in own if DRAWS.search(prompt.text.lower())]
-    assert {p.category for p in own if "random" in p.text.lower()} == {"near_miss"}

@@ -1,7 +1,5 @@
 """Answers and exact laws against finite laws: by brute force, SciPy, and samplers whose distance is known."""
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,11 +11,6 @@ from pipeline.core.laws.discretize import finite_space
 from pipeline.core.laws.finite_law import categorical_law, numeric_law
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.statistics.law_check import (
-    total_variation_deviations,
-    total_variation_floors,
-    total_variations,
-)
 from pipeline.core.statistics.summarise import summarise
 from pipeline.core.tries.trie import build_trie
 
@@ -35,26 +28,6 @@ def test_answers_count_by_class_and_reasons_are_no_strings():
     found = evaluate_law(prompt(LAW), answers, seed=0, names=("m", "base"), floor_replicates=20)
     assert found["law_total_variation"] == pytest.approx((0 + 0.05 + 0.05) / 2)
     assert (found["num_valid"], found["invalid_empty"]) == (4, 2)
-
-
-def test_floors_are_the_expected_distance_of_all_samples():
-    law, size = np.array([0.5, 0.3, 0.2]), 4
-    expected = 0.0
-    for draws in itertools.product(range(3), repeat=size):
-        counts = np.bincount(draws, minlength=3)
-        expected += np.prod(law[list(draws)]) * np.abs(counts / size - law).sum() / 2
-    found = total_variation_floors(law, size, 40_000, np.random.default_rng(0))
-    assert found.mean() == pytest.approx(expected, abs=4 * found.std() / 200)
-    assert np.isnan(total_variation_floors(law, 0, 3, np.random.default_rng(0))).all()
-
-
-def test_deviations_are_centred_and_as_wide_as_the_distance_varies():
-    law, rng = np.array([0.5, 0.3, 0.2]), np.random.default_rng(1)
-    other = np.array([0.1, 0.3, 0.6])
-    distances = total_variations(rng.multinomial(200, other, size=4000), law)
-    found = total_variation_deviations(np.array([20, 60, 120]), law, 4000, rng)
-    assert found.mean() == pytest.approx(0, abs=1e-12) and found.std() == pytest.approx(distances.std(), rel=0.1)
-    assert not total_variation_deviations(np.zeros(3, dtype=int), law, 5, rng).any()
 
 
 def test_the_exact_figures_are_those_of_the_model_written_out():
