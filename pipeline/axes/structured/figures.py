@@ -38,12 +38,13 @@ FAMILY_FIGURES = {
     "figure7": (WASSERSTEIN, "unseen", "Figure 7. Median normalised W1 at unseen parameters of each distribution"),
 }
 """Metric, split and caption by file name."""
+SPLIT_TITLES = {"ood": "Held-out families (OOD)", "unseen": "Unseen parameters"}
+POINTS = (
+    "95% intervals resample prompts and samples. Logarithmic, each panel with its own axis. Cross at the top: "
+    "undefined, no valid answer. Dotted: a perfect sampler of as many answers."
+)
 CAPTIONS = {
-    WASSERSTEIN: (
-        "Median over the distribution's prompts that have a valid answer, every model by itself. 95% intervals "
-        "resample prompts and samples. Logarithmic, each panel with its own axis. Cross at the top: undefined, no "
-        "valid answer. Dotted: a perfect sampler of as many answers."
-    ),
+    WASSERSTEIN: f"Median over the distribution's prompts that have a valid answer, every model by itself. {POINTS}",
     KL: (
         "Mean over the distribution's prompts, every model by itself. 95% intervals resample prompts; none of a single "
         "one. Logarithmic, each panel with its own axis."
@@ -83,25 +84,32 @@ def ssot_model(models: Sequence[str], metrics: pd.DataFrame) -> str | None:
 
 def structured_drawings(context: ReportContext) -> dict[str, Drawing]:
     """Figures 2 to 8 by file name, each drawn where it has something to show."""
-    metrics, names, conditions = context.metrics, context.names, context.conditions
-    # All that Figure 2 needs, and little to send to another process.
-    aggregates = rows_of(metrics, axis="structured", family="", metric=W1)
-    caption = "Figure 2. Family-median normalised W1 with 95% intervals; hatched where undefined."
-    drawings = {"figure2": Drawing(structured_bars, (aggregates, names, conditions), caption)}
+    names, conditions = context.names, context.conditions
+    rows = rows_of(context.metrics, axis="structured")
+    rows = rows[rows["condition"].isin(conditions)]
+    aggregates = rows_of(rows, family="", metric=W1)
+    parts = {title: rows_of(aggregates, split=split) for split, title in SPLIT_TITLES.items()}
+    drawings = {
+        "figure2": Drawing(
+            interval_panels,
+            (parts, names, conditions, "family-median W1 / (Q95 − Q05)", 2.0),
+            f"Figure 2. Normalised W1, the median over families. {POINTS}",
+        )
+    }
     overlaid, tokenizers = overlay_prompts(context.prompts), {n: m.tokenizer for n, m in context.params.models.items()}
-    samples = context.evaluations.samples(overlay_models(tokenizers, conditions, metrics), conditions)
+    samples = context.evaluations.samples(overlay_models(tokenizers, conditions, context.metrics), conditions)
     drawings["figure3"] = Drawing(
         sample_overlays,
         (overlaid, samples, {model: names[model] for model in samples}, conditions),
         "Figure 3. Held-out laws (black) with samples of each condition.",
     )
     for name, (metric, split, title) in FAMILY_FIGURES.items():
-        rows = rows_of(metrics, axis="structured", split=split, metric=metric)
-        rows = rows[(rows["family"] != "") & rows["condition"].isin(conditions)]
-        own = [prompt for prompt in context.prompts if prompt.split == split]
-        arguments = (rows, names, conditions, LABELS[metric], own)
-        drawings[name] = Drawing(family_panels, arguments, f"{title}. {CAPTIONS[metric]}")
-    if (model := ssot_model(list(names), metrics)) is not None:
+        prompts = [prompt for prompt in context.prompts if prompt.split == split]
+        of_metric = rows_of(rows, split=split, metric=metric)
+        parts = {_family_title(family, prompts): rows_of(of_metric, family=family) for family in FAMILIES}
+        arguments = (parts, names, conditions, LABELS[metric])
+        drawings[name] = Drawing(interval_panels, arguments, f"{title}. {CAPTIONS[metric]}")
+    if (model := ssot_model(list(names), context.metrics)) is not None:
         compared = [condition for condition in SSOT_CONDITIONS if condition in (*conditions, "ssot")]
         shown = [prompt for prompt in overlaid if prompt.family in SSOT_FAMILIES] or overlaid[: len(SSOT_FAMILIES)]
         which = "" if model == SSOT_MODEL else " (the paper's is of GPT-OSS-20B)"
@@ -112,55 +120,6 @@ def structured_drawings(context: ReportContext) -> dict[str, Drawing]:
             f"Thought: {names[model]}{which}.",
         )
     return drawings
-
-
-def structured_bars(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure | None:
-    """Figure 2: family-median normalised W1, held-out families left, unseen parameters right.
-
-    Whiskers are 95% intervals; the dotted line is the perfect-sampler floor; a hatched
-    bar is an undefined aggregate; an evaluation that was not run has no bar.
-    """
-    if metrics.empty:
-        return None
-    with plt.rc_context(STYLE):
-        width = max(5.2, 1.6 + 1.1 * len(models))
-        figure, panels = plt.subplots(1, 2, figsize=(width, 2.9), sharey=True, layout="constrained")
-        titles = {"ood": "Held-out families (OOD)", "unseen": "Unseen parameters"}
-        for panel, (split, title) in zip(panels, titles.items(), strict=True):
-            rows = rows_of(metrics, split=split, metric="wasserstein_1_normalised")
-            _bars(panel, rows[rows["condition"].isin(conditions)], models, conditions)
-            panel.set_title(title)
-        panels[0].set_ylabel("family-median W1 / (Q95 − Q05)")
-        shared_legend(figure, panels[:1])
-    return figure
-
-
-def _bars(panel: Axes, rows: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> None:
-    finite = rows["value"][np.isfinite(rows["value"].astype(float))]
-    height, places = float(finite.max()) if len(finite) else 1.0, {model: place for place, model in enumerate(models)}
-    colors, width = condition_colors(conditions), min(0.25, 0.75 / len(conditions))
-    crowded, many = len(models) > 2 or len(conditions) > 3, len(models) > 2
-    for shift, condition in zip(side_by_side(len(conditions), 0.27), conditions, strict=True):
-        for row in rows[rows["condition"] == condition].itertuples():
-            if row.model not in places:
-                continue
-            x = places[row.model] + shift
-            if not math.isfinite(row.value):
-                look = {"facecolor": "none", "edgecolor": colors[condition], "hatch": "////"}
-                panel.bar(x, height, width, label=f"{condition} (undefined)", **look)
-                continue
-            panel.bar(x, row.value, width, color=colors[condition], label=condition)
-            if math.isfinite(row.ci_low):
-                panel.plot([x, x], [row.ci_low, row.ci_high], color="#333333", linewidth=0.9)
-            offset = {"xytext": (0, 1), "textcoords": "offset points", "rotation": 90 if crowded else 0}
-            top = (x, np.nanmax([row.value, row.ci_high]))
-            panel.annotate(f"{row.value:.3f}", top, ha="center", va="bottom", fontsize=6, **offset)
-    if len(rows):
-        floor = float(rows["floor"].mean())
-        panel.axhline(floor, color=TARGET_COLOR, linewidth=0.8, linestyle=":", label="perfect sampler")
-    names = list(models.values())
-    panel.set_xticks(range(len(names)), names, rotation=20 if many else 0, ha="right" if many else "center")
-    panel.set_xlim(-0.6, len(models) - 0.4)
 
 
 def sample_overlays(
@@ -247,30 +206,36 @@ def _pmf_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray], col
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
 
 
-def family_panels(
-    rows: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], label: str, prompts: Sequence[Prompt]
+def interval_panels(
+    parts: Mapping[str, pd.DataFrame],
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    label: str,
+    height: float = 1.35,
 ) -> Figure | None:
-    """Figures 4 to 7: a panel per family, of the rows of one metric and split; models without any are left out.
+    """Figures 2 and 4 to 7: a panel for the rows of each part, by its title; parts and models without any are left out.
 
-    A family with a single one of ``prompts`` is titled with its parameters.
+    ``height`` is a panel's, in inches.
     """
-    shown = {model: name for model, name in models.items() if (rows["model"] == model).any()}
-    families = [family for family in FAMILIES if (rows["family"] == family).any()]
-    if not shown or not families:
+    parts = {title: rows for title, rows in parts.items() if rows["model"].isin(models).any()}
+    shown = [model for model in models if any((rows["model"] == model).any() for rows in parts.values())]
+    if not shown:
         return None
-    columns, names = min(len(families), 3 if len(families) <= 6 else 4), list(shown.values())
+    columns, names, many = (
+        min(len(parts), 3 if len(parts) <= 6 else 4),
+        [models[model] for model in shown],
+        len(shown) > 2,
+    )
     with plt.rc_context(STYLE):
-        figure, panels = panel_grid(
-            len(families), columns, max(1.8, 0.7 + 0.16 * len(shown)), 1.35, 0.9 + 0.4 * (len(shown) > 2), sharex=True
-        )
-        for place, (panel, family) in enumerate(zip(panels, families, strict=True)):
-            _family_panel(panel, rows[rows["family"] == family], list(shown), conditions)
-            panel.set_title(_family_title(family, prompts), fontsize=7)
+        width = max(1.8, 0.7 + 0.16 * len(shown))
+        figure, panels = panel_grid(len(parts), columns, width, height, 0.9 + 0.4 * many, sharex=True)
+        for place, (panel, (title, rows)) in enumerate(zip(panels, parts.items(), strict=True)):
+            _interval_panel(panel, rows[rows["model"].isin(shown)], shown, conditions)
+            panel.set_title(title, fontsize=7)
             # The panel below may be one of those that are off: the lowest of each column carries the names.
-            panel.tick_params(axis="x", length=0, labelbottom=place + columns >= len(families))
+            panel.tick_params(axis="x", length=0, labelbottom=place + columns >= len(parts))
         for panel in panels[-columns:]:
-            rotation = 90 if len(names) > 2 else 0
-            panel.set_xticks(range(len(names)), names, rotation=rotation, fontsize=6.5, parse_math=False)
+            panel.set_xticks(range(len(names)), names, rotation=90 if many else 0, fontsize=6.5, parse_math=False)
         panels[0].set_xlim(-0.6, len(names) - 0.4)
         figure.supylabel(label, fontsize=8)
         shared_legend(figure, panels, most_columns=4)
@@ -286,7 +251,7 @@ def _family_title(family: str, prompts: Sequence[Prompt]) -> str:
     return title if len(title) <= 25 else title.replace("(", "\n(", 1)
 
 
-def _family_panel(panel: Axes, rows: pd.DataFrame, models: Sequence[str], conditions: Sequence[str]) -> None:
+def _interval_panel(panel: Axes, rows: pd.DataFrame, models: Sequence[str], conditions: Sequence[str]) -> None:
     """Points with intervals: one artist per condition, because a figure may have a thousand of them."""
     colors, markers = condition_colors(conditions), condition_markers(conditions)
     for shift, condition in zip(side_by_side(len(conditions), 0.24), conditions, strict=True):

@@ -9,10 +9,9 @@ from matplotlib import pyplot as plt
 from pipeline.axes.structured.figures import (
     KL,
     WASSERSTEIN,
-    family_panels,
+    interval_panels,
     overlay_models,
     ssot_model,
-    structured_bars,
     structured_drawings,
 )
 from pipeline.config.params import load_params
@@ -47,18 +46,19 @@ def drawn(axis, label):
     return [list(line.get_ydata()) for line in axis.lines if line.get_label() == label]
 
 
-def test_one_panel_per_family_in_table_order():
-    prompts = build_split("ood", selection="selected")
-    figure = family_panels(by_family(VALUES), NAMES, CONDITIONS, "label", prompts)
+def test_a_panel_for_each_part_of_the_models_that_have_any():
+    rows = by_family(VALUES)
+    parts = {family: rows[rows["family"] == family] for family in ("poisson", "maxwell", "logser")}
+    figure = interval_panels(parts, NAMES, CONDITIONS, "label")
     panels = panels_of(figure)
-    assert list(panels) == ["Poisson (3 settings)", "Maxwell (3 settings)"]
+    assert list(panels) == ["poisson", "maxwell"]
     poisson, maxwell = panels.values()
     assert drawn(poisson, "base") == [[0.5]] and drawn(poisson, "soft") == [[0.1]]
     assert drawn(maxwell, "hard") == [[1e11]] and drawn(poisson, "perfect sampler") == [[0.02, 0.02]]
     # Undefined is a cross, and what was not run is nothing; a model without any is left out.
     assert len(drawn(poisson, "base (undefined)")) == 1 and drawn(poisson, "hard (undefined)") == []
     assert [label.get_text() for label in poisson.get_xticklabels()] == ["Model A", "Model_B"]
-    assert family_panels(by_family({}), NAMES, CONDITIONS, "label", []) is None
+    assert interval_panels({"poisson": rows[:0]}, NAMES, CONDITIONS, "label") is None
 
 
 def test_each_figure_draws_its_metric_and_split():
@@ -85,7 +85,7 @@ def test_each_figure_draws_its_metric_and_split():
 def test_intervals_are_drawn_between_their_ends(low, drawn_low):
     # A lower end of 0 has no place on a logarithmic axis.
     rows = by_family({("a", "soft", "poisson"): 0.1}).assign(ci_low=low)
-    figure = family_panels(rows, NAMES, CONDITIONS, "label", [])
+    figure = interval_panels({"Poisson": rows}, NAMES, CONDITIONS, "label")
     (segments,) = [c.get_segments() for c in figure.axes[0].collections if len(c.get_segments())]
     assert segments[0][:, 1] == pytest.approx([drawn_low, 0.15])
     assert np.isfinite(figure.axes[0].get_ylim()).all()
@@ -95,20 +95,6 @@ def test_intervals_are_drawn_between_their_ends(low, drawn_low):
 def closed_figures():
     yield
     plt.close("all")
-
-
-def test_bars_are_hatched_where_undefined_and_absent_where_not_run():
-    values = {("a", "base"): 0.5, ("a", "soft"): 0.1, ("a", "hard"): 0.2, ("b", "base"): math.nan, ("b", "soft"): 0.3}
-    figure = structured_bars(metric_frame(sampled({**values, ("a", "ssot"): 0.05})), NAMES, CONDITIONS)
-    for axis in figure.axes:
-        bars = list(axis.patches)
-        assert [bar.get_hatch() for bar in bars].count("////") == 1 and len(bars) == 5
-        heights = sorted(bar.get_height() for bar in bars if not bar.get_hatch())
-        assert heights == [0.1, 0.2, 0.3, 0.5]
-        # The line of the perfect sampler is that of base, soft and hard; ssot has another.
-        assert axis.lines[-1].get_ydata()[0] == pytest.approx(0.02)
-        whiskers = sorted(list(line.get_ydata()) for line in axis.lines[:-1])
-        assert whiskers == [pytest.approx([value - 0.01, value + 0.01]) for value in heights]
 
 
 def test_overlay_models_take_the_best_of_each_tokenizer():
