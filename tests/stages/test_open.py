@@ -127,15 +127,6 @@ def test_evaluation(evaluate):
     assert list(zip(city["answer"], city["count"], strict=True)) == [("Paris", 2), ("Rome", 1), ("paris", 1)]
 
 
-def test_more_samples_are_compared_at_the_common_size(evaluate):
-    texts = [f"answer {index % (2 * REFERENCE_SIZE)}" for index in range(4 * REFERENCE_SIZE)]
-    output, metrics, _ = evaluate(base=texts)
-    # Each answer twice among 4 r samples: missed by r of them with (3 r)(3 r - 1) / ((4 r)(4 r - 1)).
-    missed = 24 * 23 / (32 * 31)
-    assert metrics["unique_fraction"]["value"] == pytest.approx(2 * (1 - missed))
-    assert (pd.read_parquet(output / "per_prompt.parquet")["num_samples"] == 4 * REFERENCE_SIZE).all()
-
-
 def test_ssot_answers_are_extracted(evaluate):
     texts = [
         "<seed>x</seed><answer>Oslo</answer>",

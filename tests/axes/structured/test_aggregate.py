@@ -102,15 +102,6 @@ def test_a_familys_valid_rate_knows_that_answers_come_by_prompt():
     assert (rows["valid_rate", ""]["value"], rows["valid_rate", ""]["n"]) == (0.75, 300)
 
 
-def test_undefined_distances_are_counted():
-    rows = rows_of(
-        table(pit_wasserstein_1=[0.1, math.nan, math.nan, 0.2]), deviations={"pit_wasserstein_1": np.zeros((4, 3))}
-    )
-    assert math.isnan(rows["pit_wasserstein_1", ""]["value"]) and rows["pit_wasserstein_1", ""]["undefined"] == 1
-    assert math.isnan(rows["pit_wasserstein_1", ""]["ci_low"]) and rows["pit_wasserstein_1", "a"]["value"] == 0.1
-    assert rows["pit_wasserstein_1", "b"]["undefined"] == 1
-
-
 def test_figures_that_some_prompts_lack_are_not_aggregated():
     rates, distances = [0.5, 0.5, math.nan, 0.5], [1.0, 2.0, 3.0, 4.0]
     rows = rows_of(table(exact_support_rate=rates, exact_wasserstein_1_normalised=distances))
