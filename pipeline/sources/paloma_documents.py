@@ -20,10 +20,8 @@ class DocumentFile:
 
     slice_name: str
     path: Path
-    num_documents: int
-    """Its first so many documents are scored."""
-    num_bytes: int
-    """UTF-8 bytes of their texts."""
+    num_documents: int  # its first so many documents are scored
+    num_bytes: int  # UTF-8 bytes of their texts
     sha256: str
 
 

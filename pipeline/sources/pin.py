@@ -44,16 +44,12 @@ NEEDED_BY = {
 class HubSource:
     """A repository that a file of ``conf/`` or params.yaml names."""
 
-    keys: tuple[str, ...]
-    """Of the revision in the file."""
+    keys: tuple[str, ...]  # of the revision in the file
     repository: str
-    revision: str | None
-    """Commit, branch or tag; None for the default branch."""
+    revision: str | None  # commit, branch or tag; None for the default branch
     kind: hub.Kind
-    files: tuple[str, ...] | None = None
-    """Patterns of the files that are read; None for all."""
-    path: Path | None = None
-    """The file of ``conf/``."""
+    files: tuple[str, ...] | None = None  # patterns of the files that are read; None for all
+    path: Path | None = None  # the file of ``conf/``
 
     @property
     def key(self) -> str:

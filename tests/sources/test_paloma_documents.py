@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config.retention import PalomaConfig
 from pipeline.errors import ArtifactError
-from pipeline.sources.paloma_documents import document_chunks, find_documents, open_source, read_documents
+from pipeline.sources.paloma_documents import document_chunks, find_documents, read_documents
 from scripts import make_paloma_slices
 from tests.conftest import ROOT
 
@@ -70,21 +69,6 @@ def test_find_documents_and_chunks(tmp_path):
     assert list(document_chunks(file, 0, 5)) == [["aaa", "bb"], ["cccc", "d"]]
     assert list(document_chunks(file, 1, 3)) == [["bb", "cccc"], ["d"]]
     assert list(document_chunks(file, 4, 5)) == []
-
-
-def test_the_hub_s_data_set_is_fetched_by_slice(monkeypatch):
-    asked = {}
-    settings = PalomaConfig("allenai/paloma", "0" * 40, "test", ["ptb", "mc4"], 8, 4, ["model"], 8, None)
-
-    def snapshot_download(repository, **options):
-        asked.update(options, repository=repository)
-        raise OSError("no network\nand more")
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
-    with pytest.raises(ArtifactError, match="allenai/paloma: no network, or set paloma.source to a directory$"):
-        open_source(settings)
-    assert (asked["repository"], asked["revision"]) == ("allenai/paloma", "0" * 40)
-    assert asked["allow_patterns"] == ["ptb/test/*.jsonl.gz", "mc4/test/*.jsonl.gz"]
 
 
 def test_the_project_s_own_slices():

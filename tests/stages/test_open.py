@@ -10,9 +10,7 @@ from pipeline.artifacts.storage import read_json, write_table
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import load_params
 from pipeline.core.prompts.open_ended import open_prompts
-from pipeline.dag.execution import find_run
-from pipeline.dag.stages import PARTS
-from pipeline.errors import ArtifactError, ConfigError
+from pipeline.errors import ArtifactError
 from tests.stages.conftest import run_stage
 
 REFERENCE_SIZE = 8
@@ -95,12 +93,6 @@ def test_scores_are_the_models_own_laws_behind_the_chat_template(dag, scores):
     np.testing.assert_allclose(row["probabilities"], law[row["token_ids"]], rtol=1e-4)
     assert row["entropy_nats"] == pytest.approx(-(law * np.log(law)).sum(), rel=1e-5)
     assert row["vocabulary"] == len(law)
-
-
-def test_baselines_have_no_first_step_law(dag):
-    names = {"model": "embedded", "condition": "ssot"}
-    with pytest.raises(ConfigError, match="axes.open.score has no run .*ssot: there are .*base; .*soft; .*hard$"):
-        find_run([PARTS["score-open"]], load_params(dag.params), names)
 
 
 def test_evaluation(evaluate):

@@ -96,12 +96,8 @@ def test_scores(workplace, scored):
     texts = [*sentences(5, 1), *sentences(6, 2), *sentences(12)]
     assert table["num_bytes"].tolist() == list(map(len, texts))
     assert (table["nll_nats"] > 0).sum() == (table["num_tokens"] > 0).sum() > 15
-    provenance = json.loads((scored / "base.provenance.json").read_text())
-    assert provenance["num_documents"] == 23 and provenance["variants"] == ["model"]
-    assert list(provenance["found"]["documents"]) == ["two/a.jsonl.gz", "two/b.jsonl.gz", "one/x.jsonl.gz"]
-    assert str(workplace) not in json.dumps(provenance["found"]["documents"])
-    assert provenance["found"]["revision"] is None
-    assert not journals(workplace / "params.yaml")
+    found = json.loads((scored / "base.provenance.json").read_text())["found"]
+    assert list(found["documents"]) == ["two/a.jsonl.gz", "two/b.jsonl.gz", "one/x.jsonl.gz"]
     soft = pd.read_parquet(scored / "soft.parquet")
     assert not np.allclose(soft["nll_nats"], table["nll_nats"])
     assert (soft["num_tokens"] == table["num_tokens"]).all()

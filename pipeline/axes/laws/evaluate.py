@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts.generations import GENERATION_COLUMNS, read_answers
+from pipeline.artifacts.generations import GENERATION_COLUMNS, all_answers
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.scores import LAW_EXACT_COLUMNS
 from pipeline.artifacts.storage import read_table
@@ -15,14 +15,12 @@ from pipeline.dag.execution import StageRun, command_line
 
 
 def main(run: StageRun, model: str, prompts: list[Path], generations: Path, exact: Path, output: Path) -> None:
-    """Write an evaluation."""
     config, evaluation, rows = run.params, ModelEvaluation(run, "laws", model), []
     requests, columns = read_prompts(*prompts), ["prompt_id", *LAW_EXACT_COLUMNS]
     for condition, sampled in evaluation.rows(generations, GENERATION_COLUMNS, [p.prompt_id for p in requests]):
         protocol, measured = answer_protocol(config, model, condition), []
         for prompt in requests:
-            own = sampled[prompt.prompt_id].sort_values("sample_index")
-            answers = [answer for group in read_answers(protocol, own) for answer in group]
+            answers = all_answers(protocol, sampled[prompt.prompt_id])
             options = {"names": (model, condition), "floor_replicates": config.evaluate.floor_replicates}
             measured.append(evaluate_law(prompt, answers, seed=config.seed, **options))
         computed = read_table(exact / f"{condition}.parquet", columns)[columns]

@@ -56,7 +56,6 @@ def exact_figures(
 def main(
     run: StageRun, model: str, condition: str, model_report: Path, weights: Path, prompts: list[Path], output: Path
 ) -> None:
-    """Write LAW_EXACT_COLUMNS of every prompt in ``prompts``."""
     # A request that is trained on is in the table once.
     requests, config = {prompt.prompt_id: prompt for prompt in read_prompts(*prompts)}, run.params
     settings, probe = config.models[model], next(iter(requests.values())).text

@@ -15,7 +15,6 @@ from pipeline.engines.loading.conditioned_model import open_model
 def main(
     run: StageRun, model: str, condition: str, model_report: Path, weights: Path, prompts: list[Path], output: Path
 ) -> None:
-    """Write the first-step laws of the open-ended requests."""
     from pipeline.engines.loading.model import position_logits
     from pipeline.engines.scoring.token_scores import first_step_law
 

@@ -46,7 +46,6 @@ STATISTICS = {"perplexity": _ratio(perplexity, "num_tokens"), "bits_per_byte": _
 
 
 def main(run: StageRun, model: str, scores: Path, output: Path) -> None:
-    """Write an evaluation."""
     evaluation = ModelEvaluation(run, "paloma", model)
     tables = {condition: read_table(path, DOCUMENT_SCORE_COLUMNS) for condition, path in evaluation.paths(scores)}
     documents = pd.concat([table.assign(condition=condition) for condition, table in tables.items()], ignore_index=True)

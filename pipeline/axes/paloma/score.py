@@ -41,7 +41,6 @@ def scored_file(done: ResumableMap, scorer: Any, file: DocumentFile, variant: st
 
 
 def main(run: StageRun, model: str, condition: str, model_report: Path, weights: Path, output: Path) -> None:
-    """Write the table of scores."""
     from pipeline.engines.loading.chat import text_bos
     from pipeline.engines.scoring.perplexity import PerplexityScorer
 

@@ -53,19 +53,12 @@ def perfect_sampler_replicates(
 
 @dataclass(frozen=True)
 class PromptResult:
-    """The parsed answers to one prompt.
+    """The parsed answers to one prompt."""
 
-    Attributes:
-        samples: float64[num_valid], the valid ones.
-        decimals: float64[num_valid], how many decimals each is printed with.
-        num_samples: Answers, valid or not.
-        invalid: Number of answers by the reason why they are invalid (``Invalid``).
-    """
-
-    samples: np.ndarray
-    decimals: np.ndarray
-    num_samples: int
-    invalid: dict[str, int]
+    samples: np.ndarray  # float64[num_valid], the valid ones
+    decimals: np.ndarray  # float64[num_valid], how many decimals each is printed with
+    num_samples: int  # answers, valid or not
+    invalid: dict[str, int]  # number of answers by the reason why they are invalid
     wasserstein_1_normalised: float
 
     @property
