@@ -1,7 +1,7 @@
 """Columns of the tables of scores: what a model was found to think of tries, first tokens, items and documents."""
 
-PATH_SCORE_COLUMNS = ("prompt_id", "path_index", "prefix_index", "kl_nats")
-"""One row per prompt, path and prefix along it."""
+PATH_SCORE_COLUMNS = ("prompt_id", "target", "path_index", "prefix_index", "kl_nats")
+"""One row per prompt, target, path and prefix along it."""
 
 EXACT_COLUMNS = ("prompt_id", "wasserstein_1_low", "wasserstein_1_high", "support_low", "support_high")
 """One row per prompt; bounds are empty where there is no digit rule."""

@@ -215,9 +215,9 @@ class Prices:
         return self._read(size, tokens * PREFLIGHT_READS) + written
 
     def structured_scores(self, model: str) -> Cost:
-        """Divergences along paths of the evaluation grid, and bounds on the law over plain decimals."""
+        """Divergences along paths of two targets, and bounds on the law over plain decimals."""
         prompts, tokens = self._prompts("structured")
-        paths = prompts * self._params.evaluate.paths_per_prompt * (tokens + REPLY_TOKENS["structured"])
+        paths = 2 * prompts * self._params.evaluate.paths_per_prompt * (tokens + REPLY_TOKENS["structured"])
         positions = prompts * BOUNDS_SHARE * self._params.evaluate.bounds_max_positions
         return self._read(self._size(model), paths + positions)
 

@@ -37,7 +37,10 @@ OF_FAMILIES = {
 }
 OF_LOGITS = {
     "logit_kl_nats": aggregate_of("logit_kl_nats", "family_mean"),
-    **{name: aggregate_of(name) for name in ("exact_wasserstein_1_normalised", "exact_support_rate")},
+    **{
+        name: aggregate_of(name)
+        for name in ("logit_kl_rounded_law_nats", "exact_wasserstein_1_normalised", "exact_support_rate")
+    },
 }
 """Over all families and of each, under conditions that have a value at every prompt."""
 

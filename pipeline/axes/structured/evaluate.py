@@ -20,11 +20,13 @@ from pipeline.dag.execution import StageRun, command_line
 
 
 def logit_columns(scores: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
-    """By prompt: logit KL, the mean over paths of means over prefixes; bounds of the exact law, and their middles."""
+    """By prompt: divergences, means over paths of means over prefixes; bounds of the exact law, and their middles."""
+    paths = scores.groupby(["prompt_id", "target", "path_index"])["kl_nats"].mean()
+    divergences = paths.groupby(["prompt_id", "target"]).mean().unstack().reindex(columns=["grid", "rounded_law"])
+    divergences.columns = ["logit_kl_nats", "logit_kl_rounded_law_nats"]
     exact = exact.set_index("prompt_id")
     low, high = exact["wasserstein_1_low"], exact["wasserstein_1_high"]
-    paths = scores.groupby(["prompt_id", "path_index"])["kl_nats"].mean()
-    return pd.DataFrame({"logit_kl_nats": paths.groupby("prompt_id").mean()}).assign(
+    return divergences.assign(
         exact_wasserstein_1_normalised_low=low,
         exact_wasserstein_1_normalised_high=high,
         exact_wasserstein_1_normalised=(low + high) / 2,

@@ -1,4 +1,8 @@
-"""What the model's probabilities say: its divergence along sampled paths of the trie, and bounds on its exact law."""
+"""What the model's probabilities say: its divergence along sampled paths of tries, and bounds on its exact law.
+
+Tries are of two targets: ``grid``, the evaluation space (the paper's), and ``rounded_law``, every decimal of the law.
+The grid keeps few of the decimals, so its last digits are arbitrary and its KL cannot reach 0.
+"""
 
 import math
 from collections.abc import Iterator
@@ -11,8 +15,11 @@ from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.scores import CDF_COLUMNS, EXACT_COLUMNS, PATH_SCORE_COLUMNS
 from pipeline.artifacts.tries import TrieStore
 from pipeline.config.conditions import adapter_directory
+from pipeline.core.laws.rounded_law import rounded_law
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream
+from pipeline.core.tries.implicit_trie import ImplicitTrie
+from pipeline.core.tries.trie import Trie
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.stages.resumable import resumable
@@ -30,17 +37,14 @@ def main(
     exact: Path,
     cdf: Path,
 ) -> None:
-    """Write KL(q || model) in nats by prompt, path and prefix; to ``exact`` bounds of every prompt, and to ``cdf``
-    bounds of distribution functions.
+    """Write KL(q || model) in nats by prompt, target, path and prefix, to ``exact`` bounds of every prompt, and to
+    ``cdf`` bounds of distribution functions.
 
     Without a digit rule the tokenizer's numbers cannot be expanded digit by digit: there are no bounds then.
     """
-    requests, store, config = (
-        {prompt.prompt_id: prompt for prompt in read_prompts(*prompts)},
-        TrieStore(tries),
-        run.params,
-    )
-    settings, probe = config.models[model], next(iter(requests.values())).text
+    requests, store = {prompt.prompt_id: prompt for prompt in read_prompts(*prompts)}, TrieStore(tries)
+    config, probe = run.params, next(iter(requests.values())).text
+    settings, decimals = config.models[model], config.discretize.eval.num_decimals
 
     def score(missing: dict[str, Prompt]) -> Iterator[dict[str, dict[str, Any]]]:
         from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
@@ -51,14 +55,19 @@ def main(
 
         opened = open_model(settings, model_report, adapter_directory(condition, weights), probe)
         logits_at, scorer = position_logits(opened.model), TreeScorer(opened.model)
-        _, rule = answer_tokens(opened.tokenizer, settings.terminator, config.discretize.eval.num_decimals)
+        _, rule = answer_tokens(opened.tokenizer, settings.terminator, decimals)
+        padding, number = opened.tokenizer.pad_token_id or 0, config.evaluate.paths_per_prompt
         for name, prompt in missing.items():
             ids = opened.encode(prompt.text)
-            # The same paths for every condition of a model: their difference has no path noise.
-            rng = random_stream(config.seed, "score", "structured", model, name, "grid")
-            padding, number = opened.tokenizer.pad_token_id or 0, config.evaluate.paths_per_prompt
-            paths = score_paths(logits_at, ids, store[name], number, rng, padding, opened.device)
-            found: dict[str, Any] = {"paths": [[float(kl) for kl in divergences] for divergences in paths]}
+            targets: dict[str, Trie | ImplicitTrie] = {"grid": store[name]}
+            if rule is not None:
+                targets["rounded_law"] = ImplicitTrie(rounded_law(prompt.law, decimals), rule)
+            found: dict[str, Any] = {"paths": {}}
+            for target, trie in targets.items():
+                # The same paths for every condition of a model: their difference has no path noise.
+                rng = random_stream(config.seed, "score", "structured", model, name, target)
+                paths = score_paths(logits_at, ids, trie, number, rng, padding, opened.device)
+                found["paths"][target] = [list(map(float, divergences)) for divergences in paths]
             if rule is not None:
                 bounds = bound_number_law(
                     prompt.law,
@@ -75,9 +84,10 @@ def main(
     with resumable(run, "prompt", len(requests)) as done:
         scored = dict(zip(requests, done(requests, score), strict=True))
         paths = [
-            (name, path, prefix, kl)
+            (name, target, path, prefix, kl)
             for name, found in scored.items()
-            for path, divergences in enumerate(found["paths"])
+            for target, sampled in found["paths"].items()
+            for path, divergences in enumerate(sampled)
             for prefix, kl in enumerate(divergences)
         ]
         bounds = [

@@ -72,6 +72,7 @@ EXACT_TABLE = TableSpec(
         Column("exact_wasserstein_1_normalised", title="W1 in the window, computed"),
         Column("valid_rate", title="Valid rate, sampled"),
         Column("exact_support_rate", title="In the support, computed"),
+        Column("logit_kl_rounded_law_nats"),
     ),
     "Computed: from the model's probabilities of digit prefixes, without sampling and with tokens that no plain "
     "decimal has left out. The middle of certified bounds, whose ends are in per_prompt.parquet of the evaluation. The "
