@@ -14,3 +14,9 @@ def read_answers(protocol: AnswerProtocol, generations: pd.DataFrame) -> list[li
     """The answers in each generation, or why there is none, in the table's order."""
     rows = generations[["text", "seed", "finish_reason"]].itertuples(index=False, name=None)
     return [protocol.answers(text, seed, reason == "length") for text, seed, reason in rows]
+
+
+def all_answers(protocol: AnswerProtocol, generations: pd.DataFrame) -> list[str | Invalid]:
+    """The answers in all generations of a prompt, in the samples' order."""
+    groups = read_answers(protocol, generations.sort_values("sample_index"))
+    return [answer for group in groups for answer in group]

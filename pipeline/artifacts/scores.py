@@ -6,6 +6,9 @@ PATH_SCORE_COLUMNS = ("prompt_id", "target", "path_index", "prefix_index", "kl_n
 EXACT_COLUMNS = ("prompt_id", "wasserstein_1_low", "wasserstein_1_high", "support_low", "support_high")
 """One row per prompt; bounds are empty where there is no digit rule."""
 
+LAW_EXACT_COLUMNS = ("law_exact_total_variation", "law_exact_wasserstein_1_normalised")
+"""Beside prompt_id, of laws of one's own; empty where the trie is too large, and W1 where answers are no numbers."""
+
 FIRST_STEP_COLUMNS = ("prompt_id", "token_ids", "probabilities", "entropy_nats", "vocabulary")
 """One row per prompt; ids and probabilities are lists, most probable first; the entropy is that of the whole law."""
 

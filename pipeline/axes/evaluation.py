@@ -39,14 +39,14 @@ class ModelEvaluation:
         self._run, self._axis, self._model = run, axis, model
         reasons = {name: _why_unavailable(run, name) for name in conditions_on(run.params, axis)}
         self._unavailable = {name: reason for name, reason in reasons.items() if reason}
+        # What the model is evaluated under, base first; one that it could not be run under is left out.
         self.conditions = tuple(name for name, reason in reasons.items() if not reason)
-        """What the model is evaluated under, base first; one that it could not be run under is left out."""
         if not self.conditions:
             raise UnavailableError(f"{run.title}: there is nothing to evaluate: {'; '.join(reasons.values())}")
+        # By condition and split, how many answers failed for which reason.
         self.failures: dict[str, dict[str, Mapping[str, int]]] = {name: {} for name in self.conditions}
-        """By condition and split, how many answers failed for which reason."""
+        # What a condition's record says of it besides.
         self.results: dict[str, dict[str, Any]] = {name: {} for name in self.conditions}
-        """What a condition's record says of it besides."""
         self._metrics: dict[str, list[dict[str, Any]]] = {name: [] for name in self.conditions}
         self._tables: dict[str, dict[str, list[pd.DataFrame]]] = {name: {} for name in self.conditions}
 
@@ -70,19 +70,12 @@ class ModelEvaluation:
         **options: Any,
     ) -> list[dict[str, Any]]:
         """Add the numbers of ``rows``, which have a column ``condition``; see ``summarise``. Returns them."""
-        found = summarise(
-            rows,
-            statistics,
-            floors=floors,
-            split=split,
-            seed=self._run.params.seed,
-            names=(self._axis, self._model, *stream),
-            replicates=self._run.params.evaluate.bootstrap_replicates,
-            **options,
-        )
-        for row in found:
+        names, replicates = (self._axis, self._model, *stream), self._run.params.evaluate.bootstrap_replicates
+        options |= {"seed": self._run.params.seed, "names": names, "replicates": replicates}
+        numbers = summarise(rows, statistics, floors=floors, split=split, **options)
+        for row in numbers:
             self._metrics[row["condition"]].append(_finite({"axis": self._axis, "model": self._model, **row}))
-        return found
+        return numbers
 
     def add_value(self, condition: str, metric: str, value: float, n: int, split: str = "all", **more: Any) -> None:
         """Add a number that has no interval; NaN where it is undefined."""
@@ -94,8 +87,16 @@ class ModelEvaluation:
         """Add rows to the table NAME.parquet of a condition; every condition has a table ``per_prompt``."""
         self._tables[condition].setdefault(name, []).append(table)
 
+    def add_per_prompt(self, condition: str, rows: pd.DataFrame) -> None:
+        """Add the table ``per_prompt`` without columns of arrays, and count its columns ``invalid_REASON`` by split."""
+        table = rows.loc[:, ~rows.columns.str.endswith((" deviations", " floors"))]
+        self.add_table(condition, "per_prompt", table)
+        for split, members in table.groupby("split", sort=False):
+            counts = members.filter(regex="^invalid_").sum().rename(lambda name: name.removeprefix("invalid_"))
+            self.failures[condition][split] = {reason: int(count) for reason, count in counts.items() if count}
+
     def add_tables(self, name: str, rows: pd.DataFrame) -> None:
-        """Add the rows of each condition, named in their column ``condition``, to its table NAME.parquet."""
+        """Add the rows of each condition to its table NAME.parquet."""
         for condition, own in rows.groupby("condition"):
             self.add_table(condition, name, own.drop(columns="condition"))
 

@@ -1,9 +1,5 @@
-"""All metrics of ``metrics.csv`` by name: which of them are headlines, and where each is computed."""
+"""All metrics of ``metrics.csv`` by name, which of them are headlines, and splits."""
 
-import ast
-from pathlib import Path
-
-from pipeline import PROJECT
 from pipeline.axes import AXES, axis_modules
 from pipeline.axes.metric import Metric
 
@@ -24,19 +20,3 @@ HEADLINES = {
     for axis in AXES
 }
 """Headline metrics by axis: those that are committed, compared between seeds and shown on dashboards."""
-
-
-def metric_sources(name: str) -> list[dict[str, str]]:
-    """File, name and first line of the docstring of the function that computes a metric; nothing for an unknown name.
-
-    Read from the file and not imported, because some functions need torch.
-    """
-    if name not in METRICS:
-        return []
-    module, _, function = METRICS[name].function.partition(":")
-    file = Path(*module.split(".")).with_suffix(".py")
-    definition: ast.AST = ast.parse((PROJECT / file).read_text(encoding="utf-8"))
-    for part in function.split("."):
-        definition = next(node for node in definition.body if getattr(node, "name", "") == part)
-    says = (ast.get_docstring(definition) or "").split("\n")[0]
-    return [{"file": file.as_posix(), "name": function, "says": says}]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictFloat, StrictInt
 from pydantic.dataclasses import dataclass
 
-from pipeline.config.evaluation import STRICT, PositiveFloat, PositiveInt
+from pipeline.config.evaluation import STRICT
 
 Number = StrictInt | StrictFloat
 Texts = Annotated[list[str], Field(min_length=1)]
@@ -22,39 +22,26 @@ class TemplatesConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class RangeConfig:
-    """Evenly or geometrically spaced values of a parameter."""
-
-    lower: Number
-    upper: Number
-    count: PositiveInt
-    spacing: Literal["linear", "log"] = "linear"
-
-
-@dataclass(frozen=True, config=STRICT)
 class ScipyLawConfig:
     """Laws of one distribution of scipy.stats, one for each combination of parameters."""
 
     kind: Literal["scipy"]
     templates: TemplatesConfig
     distribution: str
-    parameters: dict[str, Number | Annotated[list[Number], Field(min_length=1)] | RangeConfig]
+    parameters: dict[str, Number | Annotated[list[Number], Field(min_length=1)]]
     held_out: dict[str, list[Number]] = field(default_factory=dict)
     """Further values by parameter, which no prompt that is trained on has."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class CategoricalLawConfig:
-    """A law over strings, written out by probabilities that sum to 1, or by counts."""
+    """A law over strings, written out by probabilities that sum to 1."""
 
     kind: Literal["categorical"]
     templates: TemplatesConfig
-    probabilities: Annotated[dict[str, Number], Field(min_length=1)] | None = None
-    counts: dict[str, PositiveFloat | PositiveInt] | None = None
+    probabilities: Annotated[dict[str, Number], Field(min_length=1)]
     spellings: dict[str, Texts] = field(default_factory=dict)
-    """Strings that count as the same class, by its name."""
-    spelling: Literal["split", "first"] = "split"
-    """Whether spellings share the class's probability, or the first has all of it."""
+    """Strings that count as the same class, by its name, and share its probability."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -64,7 +51,7 @@ class TableLawConfig:
     kind: Literal["categorical", "empirical", "conditional"]
     templates: TemplatesConfig
     table: str
-    """A file .csv, .jsonl or .parquet beside the law's own."""
+    """A file .csv beside the law's own."""
     column: str
     weight: str | None = None
     """Column of counts, or of probabilities where it is named probability; null counts rows."""
@@ -77,4 +64,3 @@ class TableLawConfig:
     smoothing: Literal["none", "kernel"] = "none"
     """Numbers as they are, or a kernel density of them."""
     spellings: dict[str, Texts] = field(default_factory=dict)
-    spelling: Literal["split", "first"] = "split"

@@ -34,8 +34,8 @@ class OpenPromptsConfig:
     """Where the open-ended requests come from."""
 
     source: str | None
-    """One request per line (.txt), JSON lines with the field prompt and, where known, category (.jsonl), or a list of
-    texts (.json); null takes our own list of 102."""
+    """JSON lines with the field prompt and, where known, category (.jsonl), or a list of texts (.json); null takes our
+    own list of 102."""
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -37,7 +37,6 @@ class TestsConfig:
     logit_kl_margin: PositiveFloat
     """In nats."""
     accuracy_margin: OpenShare
-    bits_per_byte_margin: PositiveFloat
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -214,16 +214,12 @@ class Prices:
         written = self._decode(size, PREFLIGHT_SAMPLES, "structured", PREFLIGHT_ROWS)
         return self._read(size, tokens * PREFLIGHT_READS) + written
 
-    def path_scores(self, model: str) -> Cost:
-        """Divergences along paths, against the evaluation grid and against every decimal."""
+    def structured_scores(self, model: str) -> Cost:
+        """Divergences along paths of two targets, and bounds on the law over plain decimals."""
         prompts, tokens = self._prompts("structured")
-        paths = 2 * prompts * self._params.evaluate.paths_per_prompt
-        return self._read(self._size(model), paths * (tokens + REPLY_TOKENS["structured"]))
-
-    def exact_law(self, model: str) -> Cost:
-        """Bounds on the law over plain decimals."""
-        positions = BOUNDS_SHARE * self._params.evaluate.bounds_max_positions
-        return self._read(self._size(model), self._prompts("structured")[0] * positions)
+        paths = 2 * prompts * self._params.evaluate.paths_per_prompt * (tokens + REPLY_TOKENS["structured"])
+        positions = prompts * BOUNDS_SHARE * self._params.evaluate.bounds_max_positions
+        return self._read(self._size(model), paths + positions)
 
     def exact_own_laws(self, model: str) -> Cost:
         return self._read(self._size(model), self._prompts("laws")[0] * OWN_LAW_PREFIXES)

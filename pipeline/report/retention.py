@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from pipeline.axes.paloma.perplexity import SUFFIXES
+from pipeline.axes.paloma.metrics import SUFFIXES
 from pipeline.axes.registry import METRICS
 from pipeline.config.params import BASE
 from pipeline.core.statistics.paired_tests import POWER
@@ -36,8 +36,6 @@ _READINGS = {
     "adjusted; the tasks say where a change lies. Intervals: Tango's for 0/1 scores, of all tasks stratified. Both "
     "readings of GSM8K are of the same answers: each is adjusted without the other. Where base has no more than the "
     "margin to lose, nothing is called kept.",
-    "paloma": "Difference: of bits per byte, fine-tuned minus base; below 0 is better. All slices together (all) are "
-    "the primary question, which is asked by itself and not adjusted.",
 }
 
 
@@ -75,13 +73,6 @@ def _means(rows: pd.DataFrame) -> list[pd.DataFrame]:
         if len(complete):
             found.append(means.assign(provenance=means["condition"].map(sources)))
     return found
-
-
-def one_variant(tests: pd.DataFrame) -> pd.DataFrame:
-    """The tests without those of text without BOS where the same model has the default, too."""
-    without = tests["metric"].str.endswith(WITHOUT_BOS)
-    default = set(tests.loc[~without, "model"])
-    return tests[~without | ~tests["model"].isin(default)]
 
 
 def verdict_table(context: ReportContext, axis: str, caption: str, unit: str) -> Table | None:

@@ -25,7 +25,7 @@ def retention_summary(context: ReportContext) -> Table | None:
     columns = [
         *(Column("gp_irt"), Column("gp_irt_difference"), Column("accuracy"), Column("accuracy_difference")),
         *text_columns("perplexity", "bits_per_byte"),
-        *(Column(f"bits_per_byte_difference{suffix}") for suffix in ("", WITHOUT_BOS)),
+        *(Column(f"bits_per_byte{suffix}", "change") for suffix in ("", WITHOUT_BOS)),
     ]
     note = (
         "gp-IRT: accuracy on the whole benchmarks as estimated from 100 items each, mean over tasks with GSM8K counted "

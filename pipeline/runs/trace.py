@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.artifacts.storage import read_json, require, sha256_json
-from pipeline.axes.registry import metric_sources
+from pipeline.axes.registry import METRICS
 from pipeline.command import run_command
 from pipeline.config.params import BASE
 from pipeline.errors import ArtifactError, ConfigError
@@ -306,8 +306,8 @@ def _text(origin: Origin) -> Iterator[str]:
     apart = ("undefined", "provenance")
     yield "  " + ", ".join(f"{name} {text}" for name, text in row.items() if text and name not in apart)
     yield f"  value: {', '.join(origin.comparison)}"
-    for source in metric_sources(row.get("metric", "")):
-        yield f"  metric: {source['file']} {source['name']}{': ' if source['says'] else ''}{source['says']}"
+    if row.get("metric") in METRICS:
+        yield f"  metric: {METRICS[row['metric']].function}"
     shown: set[str] = set()
     for evaluation in origin.evaluations:
         yield from ("", *artifact_lines(evaluation, shown))

@@ -1,8 +1,7 @@
 """Download all that params.yaml takes from the hub: ``python -m pipeline.sources.fetch``, on a machine with network.
 
-Checkpoints, data sets and evaluators go into the hub's cache (below HF_HOME), of each only the files that the stages
-read. Stages find them there, so that they run where there is no network (with HF_HUB_OFFLINE=1), and jobs that start
-together do not download together. What cannot be fetched is reported at the end; what is there already is kept.
+Of each checkpoint, data set and evaluator the files that stages read go into the hub's cache (below HF_HOME), where
+stages find them without network (HF_HUB_OFFLINE=1). What cannot be fetched is reported at the end.
 """
 
 import argparse

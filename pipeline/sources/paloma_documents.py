@@ -1,8 +1,4 @@
-"""PALOMA's documents: gzip JSON lines in the published layout, ``SLICE/SPLIT/*.jsonl.gz``, field ``text``.
-
-The source is a local directory in that layout, or the data set's repository on the hub, of which only the wanted slices
-and split are fetched. Files are read line by line. A document without text has no bytes to divide by: an error.
-"""
+"""PALOMA's documents: gzip JSON lines in the published layout, ``SLICE/SPLIT/*.jsonl.gz``, field ``text``."""
 
 import gzip
 import json
@@ -13,8 +9,9 @@ from itertools import islice
 from pathlib import Path
 
 from pipeline.artifacts.storage import sha256_file
+from pipeline.config.retention import PalomaConfig, is_local_path
 from pipeline.errors import ArtifactError
-from pipeline.sources.repository import fetched
+from pipeline.sources.repository import fetched, pinned_commit
 
 
 @dataclass(frozen=True)
@@ -23,10 +20,8 @@ class DocumentFile:
 
     slice_name: str
     path: Path
-    num_documents: int
-    """Its first so many documents are scored."""
-    num_bytes: int
-    """UTF-8 bytes of their texts."""
+    num_documents: int  # its first so many documents are scored
+    num_bytes: int  # UTF-8 bytes of their texts
     sha256: str
 
 
@@ -35,16 +30,20 @@ def slice_patterns(slices: Sequence[str], split: str) -> list[str]:
     return [f"{name}/{split}/*.jsonl.gz" for name in slices]
 
 
-def fetch_slices(repository: str, revision: str | None, slices: Sequence[str], split: str) -> Path:
-    """Local copy of the wanted files of a hub data set at a commit. Raises ArtifactError."""
+def open_source(settings: PalomaConfig) -> tuple[Path, str | None]:
+    """Directory of the slices, and the commit of the hub's data set. Raises ArtifactError."""
+    if is_local_path(settings.source):
+        return Path(settings.source), None
+    revision = pinned_commit(settings.source, settings.revision, "dataset")
     try:
-        return fetched(repository, revision, "dataset", files=slice_patterns(slices, split))
+        files = slice_patterns(settings.slices, settings.split)
+        return fetched(settings.source, revision, "dataset", files=files), revision
     except ArtifactError as error:
         raise ArtifactError(f"{error}, or set paloma.source to a directory") from None
 
 
 def read_documents(path: Path) -> Iterator[str]:
-    """The texts of one file, in its order; blank lines are skipped. Raises ArtifactError naming the file and line."""
+    """The texts of one file, in its order; blank lines are skipped."""
     number = 0
     try:
         with gzip.open(path, "rb") as file:
@@ -67,18 +66,13 @@ def _document(line: bytes, where: str) -> str:
         raise ArtifactError(f"{where} must be a JSON object with a text in the field 'text'")
     if not text:
         raise ArtifactError(f"{where}: the document has zero bytes; its bits per byte are undefined, so remove it")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ArtifactError(f"{where}: the text holds half of a surrogate pair (character {error.start})") from None
     return text
 
 
 def find_documents(root: Path, slices: Sequence[str], split: str, max_per_slice: int | None) -> list[DocumentFile]:
     """The files to score, slice by slice, each read through once: a bad line is reported before anything is scored.
 
-    With ``max_per_slice`` the first so many documents of each slice are kept, in the order of the files' names; files
-    behind them are left out unread. Raises ArtifactError, also for a slice without documents.
+    With ``max_per_slice`` the first so many documents of each slice are kept, in the order of the files' names.
     """
     found = []
     for name in slices:

@@ -7,10 +7,10 @@ the same.
 """
 
 import argparse
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -25,99 +25,79 @@ from pipeline.sources.paloma_documents import slice_patterns
 
 TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
 CHECKPOINT_FILES = (*TOKENIZER_FILES, "*.safetensors")
-
-
-class Slot(NamedTuple):
-    """A place in a group of ``conf/`` (and section of params.yaml) that may name a repository of the hub.
-
-    ``section`` has the keys of the mapping with ``repository`` and ``revision``, a mapping of revisions having one for
-    each repository of an organisation. ``files`` of None is a data set, ``axes`` of () means that all read it, and
-    ``where`` has keys and the value that they must have, or the repository is not read.
-    """
-
-    group: str
-    section: tuple[str, ...]
-    repository: str
-    revision: str = "revision"
-    files: tuple[str, ...] | None = None
-    axes: tuple[str, ...] = ()
-    where: tuple[tuple[str, ...], str] | None = None
-
-
-CLASSIFIER, REWARD, SIMILARITY = ("novelty", "classifier"), ("novelty", "reward"), ("inverse_entropy", "similarity")
-DEBERTA, SKYWORK = ((*CLASSIFIER, "kind"), "deberta"), ((*REWARD, "kind"), "skywork")
-ENTAILMENT, EMBEDDING = (("partition", "rule"), "entailment"), ((*SIMILARITY, "kind"), "embedding")
-SLOTS = (
-    Slot("model", (), "checkpoint", files=CHECKPOINT_FILES),
-    Slot("prompts", ("novelty",), "source", axes=("novelty",)),
-    Slot("prompts", ("instructions",), "source"),
-    Slot("prompts", ("questions",), "source", axes=QUESTION_AXES),
-    Slot("evaluate", ("partition", "judge"), "checkpoint", "revision", CHECKPOINT_FILES, QUESTION_AXES, ENTAILMENT),
-    Slot("evaluate", SIMILARITY, "checkpoint", "revision", CHECKPOINT_FILES, ("inv_entropy",), EMBEDDING),
-    Slot("evaluate", CLASSIFIER, "checkpoint", "revision", CHECKPOINT_FILES, ("novelty",), DEBERTA),
-    Slot("evaluate", CLASSIFIER, "tokenizer", "tokenizer_revision", TOKENIZER_FILES, ("novelty",), DEBERTA),
-    Slot("evaluate", REWARD, "checkpoint", "revision", CHECKPOINT_FILES, ("novelty",), SKYWORK),
-    Slot("selfreflect", ("judge",), "checkpoint", files=CHECKPOINT_FILES, axes=("selfreflect",)),
-    Slot("retention", (), "source", "revisions", axes=("retention",)),
-    Slot("paloma", (), "source", axes=("paloma",)),
-)
+GROUPS = ("model", "prompts", "evaluate", "retention", "paloma")
+"""Folders of ``conf/`` whose files name repositories of the hub."""
+NEEDED_BY = {
+    "prompts.novelty": ("novelty",),
+    "prompts.questions": QUESTION_AXES,
+    "evaluate.partition": QUESTION_AXES,
+    "evaluate.inverse_entropy": ("inv_entropy",),
+    "evaluate.novelty": ("novelty",),
+    "selfreflect": ("selfreflect",),
+    "retention": ("retention",),
+    "paloma": ("paloma",),
+}
+"""Axes that read what a section names; all other sections are read whatever the axes."""
 
 
 @dataclass(frozen=True)
 class HubSource:
     """A repository that a file of ``conf/`` or params.yaml names."""
 
-    keys: tuple[str, ...]
-    """Of the revision in the file."""
+    keys: tuple[str, ...]  # of the revision in the file
     repository: str
-    revision: str | None
-    """Commit, branch or tag; None for the default branch."""
+    revision: str | None  # commit, branch or tag; None for the default branch
     kind: hub.Kind
-    files: tuple[str, ...] | None = None
-    """Patterns of the files that are read; None for all."""
-    path: Path | None = None
-    """The file of ``conf/``."""
+    files: tuple[str, ...] | None = None  # patterns of the files that are read; None for all
+    path: Path | None = None  # the file of ``conf/``
 
     @property
     def key(self) -> str:
-        """Dotted key of the revision."""
         return ".".join(self.keys)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.key} ({self.repository})"
 
 
-def _value(values: Any, keys: tuple[str, ...]) -> Any:
-    for key in keys:
-        values = values.get(key) if isinstance(values, Mapping) else None
-    return values
+def hub_sources(values: Any, keys: tuple[str, ...] = (), path: Path | None = None) -> Iterator[HubSource]:
+    """Every repository of the hub that a mapping, or one within it, names beside its revision."""
+    if not isinstance(values, Mapping):
+        return
+    for name, revision, files in (
+        ("checkpoint", "revision", CHECKPOINT_FILES),
+        ("tokenizer", "tokenizer_revision", TOKENIZER_FILES),
+        ("source", "revision", None),
+        ("source", "revisions", None),
+    ):
+        repository = values.get(name)
+        if revision not in values or not isinstance(repository, str) or is_local_path(repository):
+            continue
+        kind: hub.Kind = "dataset" if files is None else "model"
+        if revision == "revisions":
+            for task, commit in values[revision].items():
+                yield HubSource((*keys, revision, task), task_data_set(repository, task), commit, kind, files, path)
+        else:
+            if keys == ("paloma",) and "slices" in values:
+                files = tuple(slice_patterns(values["slices"], values["split"]))
+            yield HubSource((*keys, revision), repository, values[revision], kind, files, path)
+    for key, section in values.items():
+        yield from hub_sources(section, (*keys, key), path)
 
 
-def _named(slot: Slot, values: Any, **place: Any) -> Iterator[HubSource]:
-    """The repositories that the values of a group have in a slot; ``place``: further fields of HubSource."""
-    section = _value(values, slot.section)
-    repository, revision = _value(section, (slot.repository,)), _value(section, (slot.revision,))
-    if not isinstance(repository, str) or is_local_path(repository):
-        return
-    keys, kind = (*slot.section, slot.revision), "dataset" if slot.files is None else "model"
-    if not isinstance(revision, Mapping):
-        yield HubSource(keys, repository, revision, kind, slot.files, **place)
-        return
-    for task, commit in revision.items():
-        yield HubSource((*keys, task), task_data_set(repository, task), commit, kind, slot.files, **place)
+def _is_needed(key: str, axes: Collection[str]) -> bool:
+    return all(set(needing) & set(axes) for section, needing in NEEDED_BY.items() if key.startswith(f"{section}."))
 
 
 def conf_sources(conf: Path, axes: Collection[str] = tuple(AXES)) -> Iterator[HubSource]:
     """What the files of ``conf/`` take from the hub for ``axes``, group by group. Raises ConfigError."""
-    for group in dict.fromkeys(slot.group for slot in SLOTS):
-        slots = [slot for slot in SLOTS if slot.group == group and (not slot.axes or set(slot.axes) & set(axes))]
+    for group in GROUPS:
         for path in sorted((conf / group).glob("*.yaml")):
             try:
                 values = yaml.safe_load(path.read_text())
             except yaml.YAMLError as error:
                 raise ConfigError(f"{path} is not valid YAML ({' '.join(str(error).split())})") from None
-            for slot in slots:
-                yield from _named(slot, values, path=path)
+            sources = hub_sources(values, path=path)
+            yield from (source for source in sources if _is_needed(f"{group}.{source.key}", axes))
 
 
 def downloads(params: Params) -> list[HubSource]:
@@ -125,19 +105,7 @@ def downloads(params: Params) -> list[HubSource]:
     values = asdict(params)
     retention = values["retention"]
     retention["revisions"] = {task: retention["revisions"].get(task) for task in retention["tasks"]}
-    found = []
-    for slot in SLOTS:
-        if slot.axes and not set(slot.axes) & set(params.axes):
-            continue
-        if slot.group == "model":
-            sections = {("models", name): model for name, model in values["models"].items()}
-        else:
-            sections = {(slot.group,): values[slot.group]}
-        for keys, section in sections.items():
-            if slot.where is None or _value(section, slot.where[0]) == slot.where[1]:
-                found += [replace(source, keys=(*keys, *source.keys)) for source in _named(slot, section)]
-    patterns = tuple(slice_patterns(params.paloma.slices, params.paloma.split))
-    return [replace(source, files=patterns) if source.key == "paloma.revision" else source for source in found]
+    return [source for source in hub_sources(values) if _is_needed(source.key, params.axes)]
 
 
 def unpinned(params: Params) -> list[str]:
@@ -146,14 +114,11 @@ def unpinned(params: Params) -> list[str]:
 
 
 def write_revision(source: HubSource, commit: str) -> None:
-    """Replace one revision in its file and nothing else. Raises ConfigError where the file has no such key."""
+    """Replace one revision in its file and nothing else."""
     text = source.path.read_text()
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     for key in source.keys:
-        pairs = node.value if isinstance(node, yaml.MappingNode) else []
-        node = next((value for name, value in pairs if name.value == key), None)
-        if node is None:
-            raise ConfigError(f"{source.path}: there is no key {source.key} to write the commit to")
+        node = next(value for name, value in node.value if name.value == key)
     start, end = node.start_mark.index, node.end_mark.index
     # Quoted, because a commit of digits alone would be a number. A key without a value has no blank to follow.
     value = f'"{commit}"' if start < end else f' "{commit}"'
@@ -161,10 +126,11 @@ def write_revision(source: HubSource, commit: str) -> None:
         temporary.write_text(text[:start] + value + text[end:])
 
 
-def pin(
-    conf: Path, update: bool, on_pinned: Callable[[HubSource, str], None], axes: Collection[str] = tuple(AXES)
-) -> list[str]:
-    """Write commits into ``conf/``, with ``update`` also of what has one; a sentence for each that was not reached."""
+def main(conf: Path, update: bool, params: Path) -> None:
+    """Pin what has no commit, and with ``update`` what has one. Raises ConfigError if anything is left without."""
+    if not (conf / "model").is_dir():
+        raise ConfigError(f"--conf: {conf} has no directory model")
+    axes = load_params(params).axes if params.exists() else list(AXES)
     failures = []
     for source in list(conf_sources(conf, axes)):
         pinned = hub.is_commit(source.revision)
@@ -173,19 +139,10 @@ def pin(
         try:
             commit = hub.current_commit(source.repository, None if pinned else source.revision, source.kind)
             write_revision(source, commit)
+            print(f"{source}: {commit}")
         except PipelineError as error:
             failures.append(f"{source}: {error}" + (f"; it stays at {source.revision}" if pinned else ""))
-        else:
-            on_pinned(source, commit)
-    return failures
-
-
-def main(conf: Path, update: bool, params: Path) -> None:
-    """Pin. Raises ConfigError if anything is left without a commit."""
-    if not (conf / "model").is_dir():
-        raise ConfigError(f"--conf: {conf} has no directory model")
-    axes = load_params(params).axes if params.exists() else list(AXES)
-    if failures := pin(conf, update, lambda source, commit: print(f"{source}: {commit}"), axes):
+    if failures:
         problem = f"{len(failures)} source(s) not pinned (what was reached is written; run it again for the rest):"
         raise ConfigError("\n  ".join([problem, *failures]))
     print("every checkpoint and data set of the hub is pinned; after a change, `make params` takes it over")

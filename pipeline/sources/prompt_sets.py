@@ -1,7 +1,4 @@
-"""Prompts of others: NoveltyBench's, general instructions and open-ended requests, of files or data sets of the hub.
-
-A source is a JSON-lines file, a directory with one file SPLIT.jsonl per split, or what the package ``datasets`` reads.
-"""
+"""Prompts of others: NoveltyBench's, general instructions and open-ended requests, of files or data sets of the hub."""
 
 import hashlib
 import json
@@ -21,8 +18,6 @@ from pipeline.sources.repository import PUBLISHED_RESULTS, fetched, pinned_commi
 
 NOVELTY, INSTRUCTIONS, OPEN = "prompts.novelty", "prompts.instructions", "prompts.open"
 Row = Mapping[str, Any]
-Rows = Mapping[str, Sequence[Row]]
-"""Rows by split."""
 
 
 def source_revision(key: str, source: str, revision: str | None) -> str | None:
@@ -34,50 +29,44 @@ def source_revision(key: str, source: str, revision: str | None) -> str | None:
     return pinned_commit(source, revision, "dataset")
 
 
-def _read_splits(source: str, revision: str | None, splits: Sequence[str], fields: Sequence[str]) -> Rows:
-    """Rows by split of a directory or data set; of a data set, those that are not wanted are empty."""
-    if files := sorted(Path(source).glob("*.jsonl")):
-        return {path.stem: read_json_lines(path, fields) for path in files}
+def _read_split(source: str, revision: str | None, split: str, fields: Sequence[str]) -> Mapping[str, Sequence[Row]]:
+    """Rows by split of a data set; those of other splits are left out."""
     import datasets
 
     datasets.disable_progress_bars()
-    directory, rows = source, {}
+    directory, rows = source, []
     if not Path(source).is_dir():
         directory = str(fetched(source, revision, "dataset", without=PUBLISHED_RESULTS))
     # A cache of its own: the package's does not notice that the files of a directory have changed.
-    with tempfile.TemporaryDirectory() as cache:
-        with reading(source):
-            for split in datasets.get_dataset_split_names(directory):
-                wanted = split in splits
-                rows[split] = datasets.load_dataset(directory, split=split, cache_dir=cache) if wanted else []
-        for split in filter(rows.__contains__, splits):
-            names = rows[split].column_names
+    with tempfile.TemporaryDirectory() as cache, reading(source):
+        splits = datasets.get_dataset_split_names(directory)
+        if split in splits:
+            table = datasets.load_dataset(directory, split=split, cache_dir=cache)
+            names, rows = table.column_names, table.to_list()
             if missing := [field for field in fields if field not in names]:
                 raise ArtifactError(f"{source}: split {split!r} has no field {missing[0]!r}; it has {', '.join(names)}")
-            rows[split] = rows[split].to_list()
-    return rows
-
-
-def _chosen(key: str, source: str, rows: Rows, split: str) -> Sequence[Row]:
-    if split not in rows:
-        raise ConfigError(f"{key}: {source} has no split {split!r}; it has {', '.join(sorted(rows))}")
-    return rows[split]
+    return dict.fromkeys(splits, ()) | ({split: rows} if split in splits else {})
 
 
 def read_rows(key: str, source: str, revision: str | None, split: str | None, fields: Sequence[str]) -> Sequence[Row]:
-    """Rows, which must have ``fields``, of a JSON-lines file, or of one split of a directory or data set.
+    """Rows, which must have ``fields``, of a JSON-lines file or a data set.
 
-    Raises:
-        ConfigError: A data set has no such split, or a file is given one.
-        ArtifactError: The source cannot be read or lacks a field.
+    A file's rows have a field ``split`` where one is asked for; of a data set a split must be named.
     """
+    rows: dict[str, Sequence[Row]] = {}
     if Path(source).is_file():
-        if split is not None:
-            raise ConfigError(f"{key}.split: {source} is a file, which has no splits; got {split!r}, must be null")
-        return read_json_lines(Path(source), fields)
-    if split is None:
-        raise ConfigError(f"{key}.split: must name a split of the data set {source}, got null")
-    return _chosen(f"{key}.split", source, _read_splits(source, revision, [split], fields), split)
+        found = read_json_lines(Path(source), fields if split is None else (*fields, "split"))
+        if split is None:
+            return found
+        for row in found:
+            rows.setdefault(str(row["split"]), []).append(row)
+    elif split is None:
+        raise ConfigError(f"{key}: must name a split of the data set {source}, got null")
+    else:
+        rows = _read_split(source, revision, split, fields)
+    if split not in rows:
+        raise ConfigError(f"{key}: {source} has no split {split!r}; it has {', '.join(sorted(rows))}")
+    return rows[split]
 
 
 def row_text(row: Row, where: str) -> str:
@@ -101,7 +90,6 @@ def _label(row: Row, field: str, where: str) -> str:
 
 
 def _add(prompts: dict[str, TextPrompt], prompt: TextPrompt, where: str) -> None:
-    """Add a prompt whose id must be new."""
     if prompt.prompt_id in prompts:
         raise ArtifactError(f"{where}: the prompt {prompt.text!r} (id {prompt.prompt_id}) is there twice")
     prompts[prompt.prompt_id] = prompt
@@ -114,17 +102,11 @@ def _some(prompts: dict[str, TextPrompt], source: str) -> list[TextPrompt]:
 
 
 def read_novelty_prompts(config: NoveltyPromptsConfig, revision: str | None) -> list[TextPrompt]:
-    """The wanted splits' prompts in order, with ids ``SPLIT.ID``. Raises ConfigError and ArtifactError."""
-    fields = ("id", "prompt")
-    if Path(config.source).is_file():
-        rows: dict[str, list] = {}
-        for row in read_json_lines(Path(config.source), (*fields, "split")):
-            rows.setdefault(str(row["split"]), []).append(row)
-    else:
-        rows = _read_splits(config.source, revision, config.splits, fields)
+    """The wanted splits' prompts in order, with ids ``SPLIT.ID``."""
     prompts: dict[str, TextPrompt] = {}
     for split in config.splits:
-        members = _chosen(f"{NOVELTY}.splits", config.source, rows, split)[: config.max_prompts_per_split]
+        rows = read_rows(f"{NOVELTY}.splits", config.source, revision, split, ("id", "prompt"))
+        members = rows[: config.max_prompts_per_split]
         if not members:
             raise ArtifactError(f"{config.source}: split {split!r} has no prompts")
         for number, row in enumerate(members, start=1):
@@ -138,14 +120,9 @@ def read_instructions(config: InstructionsConfig, revision: str | None, seed: in
     """General instructions in the source's order; the category is the kind, the split "anchor" or "held_out".
 
     An instruction without an id gets a digest of its text for one. ``seed`` is the root of the held-out ones' draw.
-
-    Raises:
-        ConfigError: A data set has no such split, a file is given one, or no kind has two instructions.
-        ArtifactError: The source cannot be read or has no instructions, or one is empty or there twice, or its id or
-            kind is unusable.
     """
     prompts: dict[str, TextPrompt] = {}
-    rows = read_rows(INSTRUCTIONS, config.source, revision, config.split, ("prompt",))
+    rows = read_rows(f"{INSTRUCTIONS}.split", config.source, revision, config.split, ("prompt",))
     texts: set[str] = set()
     for number, row in enumerate(rows[: config.max_prompts], start=1):
         where = f"{config.source}: prompt {number}"
@@ -166,17 +143,12 @@ def read_instructions(config: InstructionsConfig, revision: str | None, seed: in
 
 
 def read_open_prompts(source: str | None) -> list[TextPrompt]:
-    """The open-ended requests of a file .txt, .jsonl or .json in its order; None for our own 102.
-
-    Raises:
-        ConfigError: The file's name has another ending.
-        ArtifactError: The file is missing, is not of its format, or has no prompt, an empty one or one twice.
-    """
+    """The open-ended requests of a file .jsonl or .json in its order; None for our own 102."""
     if source is None:
         return open_prompts()
     path = Path(source)
-    if path.suffix not in (".txt", ".jsonl", ".json"):
-        raise ConfigError(f"{OPEN}.source: {source} must end in .txt, .jsonl, .json")
+    if path.suffix not in (".jsonl", ".json"):
+        raise ConfigError(f"{OPEN}.source: {source} must end in .jsonl or .json")
     if not path.is_file():
         raise ArtifactError(f"{OPEN}.source: {source} does not exist")
     prompts: dict[str, TextPrompt] = {}
@@ -190,10 +162,9 @@ def _request_rows(path: Path) -> list[Row]:
     if path.suffix == ".jsonl":
         return read_json_lines(path, ("prompt",))
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        texts = json.loads(text) if path.suffix == ".json" else [line for line in text.splitlines() if line.strip()]
+        texts = json.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
-        raise ArtifactError(f"{path} is not {path.suffix[1:].upper()} in UTF-8 ({error})") from None
+        raise ArtifactError(f"{path} is not JSON in UTF-8 ({error})") from None
     if not isinstance(texts, list):
         raise ArtifactError(f"{path} must hold one list of texts")
     return [{"prompt": text} for text in texts]

@@ -23,10 +23,7 @@ def _failure(repository: str, kind: Kind) -> tuple[type[PipelineError], str]:
 
 
 def current_commit(repository: str, revision: str | None, kind: Kind) -> str:
-    """Ask the hub for the commit behind a branch, tag or commit; None means the default branch.
-
-    Raises ModelError, or for a data set ArtifactError, where it cannot be reached or has no such revision.
-    """
+    """Ask the hub for the commit behind a branch or tag; None means the default branch."""
     from httpx import HTTPError
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
@@ -54,8 +51,7 @@ def fetched(
 ) -> Path:
     """Directory with a repository's files at a revision, downloaded unless the cache has them.
 
-    Where HF_HUB_OFFLINE is set, or the hub does not answer, a commit's files are taken from the cache alone. ``files``
-    and ``without`` are patterns. Raises ModelError, or for a data set ArtifactError.
+    ``files`` and ``without`` are patterns. Raises ModelError, or for a data set ArtifactError.
     """
     from httpx import HTTPError
     from huggingface_hub import snapshot_download

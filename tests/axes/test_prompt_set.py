@@ -70,15 +70,11 @@ def test_questions_come_back_from_their_table(tmp_path):
     assert [prompt.text for prompt in read_requests(tmp_path / "questions.parquet")] == [each.text for each in found]
 
 
-def test_a_data_set_with_splits(tmp_path):
-    write(tmp_path / "dev.jsonl", PET)
-    assert len(read(tmp_path, split="dev")) == 1
+def test_a_file_with_splits(tmp_path):
+    path = write(tmp_path / "all.jsonl", {**PET, "split": "dev"})
+    assert len(read(path, split="dev")) == 1
     with pytest.raises(ConfigError, match="prompts.questions.split: .* has no split 'test'; it has dev"):
-        read(tmp_path, split="test")
-    with pytest.raises(ConfigError, match="must name a split"):
-        read(tmp_path)
-    with pytest.raises(ConfigError, match="is a file, which has no splits; got 'dev', must be null"):
-        read(tmp_path / "dev.jsonl", split="dev")
+        read(path, split="test")
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_a_stage_that_is_left_out_is_told_from_one_that_never_was():
         ("train_soft", "train-soft"),
         ("train_hard@embedded", "train-hard@embedded"),
         ("generate_mcq@embedded-soft", "generate@embedded-soft"),
-        ("exact_structured", "score"),
+        ("score_structured", "score"),
         ("reward_novelty@embedded-soft", "judge@embedded"),
         ("build_novelty_prompts@novelty", "build-prompts"),
         ("build_tries@embedded-soft", "build-tries@embedded-soft"),

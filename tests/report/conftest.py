@@ -292,20 +292,7 @@ def paloma(root, model, condition, bits_per_byte, without=0.0):
             value += 0.5 * (place % 2)
             rows.append(metric_row(*names, split, f"bits_per_byte{suffix}", value, n=20, width=0.1))
             rows.append(metric_row(*names, split, f"perplexity{suffix}", 2 ** (3 * value), n=20, width=1.0))
-    tables = {}
-    if condition != "base":
-        rows += [
-            metric_row(*names, "all", "bits_per_byte_difference", -0.1, n=40),
-        ]
-        rows += [metric_row(*names, split, "bits_per_byte_difference", -0.1, n=20) for split in SLICES]
-        tables["tests"] = paired_rows(
-            [
-                (split, f"bits_per_byte{suffix}", -0.1, 0.02, 0.0001, math.nan, "gained")
-                for suffix in ("", "_without_bos")[: 2 if without else 1]
-                for split in (*SLICES, "all")
-            ]
-        )
-    write_fabricated(root, rows, **tables)
+    write_fabricated(root, rows)
 
 
 def anchors(root, model, condition, divergence):

@@ -2,13 +2,12 @@
 
 import math
 
-import pandas as pd
 import pytest
 
 from pipeline.axes.retention.report import ANSWERS
 from pipeline.config.params import load_params
 from pipeline.report.evaluations import ReportContext, read_evaluations
-from pipeline.report.retention import by_split, one_variant, verdict_table
+from pipeline.report.retention import by_split, verdict_table
 from pipeline.report.summary import retention_summary
 from pipeline.report.table import Column, specified
 from tests.report.conftest import context_of, metric_row, paired_rows, texts, write_fabricated
@@ -71,15 +70,6 @@ def test_tests_give_difference_interval_p_values_and_verdict_with_its_n(config, 
     }
     assert [shown[1][title] for title in ("n", "p, different", "p, equivalent")] == ["—", "—", "0.123"]
     assert table.frame.loc[0, "p_difference"] == 0.0002
-    assert verdict_table(context, "paloma", "Tests", "Slice") is None
-
-
-def test_a_variant_without_bos_counts_only_where_there_is_no_other():
-    row = (-0.1, 0.02, 0.01, 0.9, "gained")
-    both = paired_rows([("all", name, *row) for name in ("bits_per_byte", "bits_per_byte_without_bos")])
-    only = paired_rows([("all", "bits_per_byte_without_bos", *row)])
-    tests = pd.concat([both.assign(model="a"), only.assign(model="b")], ignore_index=True)
-    assert list(one_variant(tests).index) == [0, 2]
 
 
 def test_answers_have_a_row_for_each_task_and_the_changes_beside_the_values(config):

@@ -152,7 +152,7 @@ def test_a_tree_is_printed_and_a_mismatch_fails(project, capsys):
     main(TABLE, ["metric=wasserstein_1_normalised"], "soft")
     text = capsys.readouterr().out
     assert text.startswith("reports/table6.csv, row 1, column value: 0.1\n") and "seed=7" in text
-    assert git("rev-parse", "HEAD") in text and "pipeline/axes/structured/wasserstein.py evaluate_prompt" in text
+    assert git("rev-parse", "HEAD") in text and "pipeline.axes.structured.wasserstein:evaluate_prompt" in text
     # Inputs are indented below what was made of them.
     depth = {line.split()[0]: len(line) - len(line.lstrip()) for line in text.splitlines() if "<-" in line}
     assert depth == {EVALUATION: 0, OF_BASE: 8, SAMPLES: 8, PROMPTS: 12}

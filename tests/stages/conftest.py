@@ -102,7 +102,7 @@ class Dag:
     def sample(self, axis: str, condition: str) -> None:
         """Run the stages of an axis that are of one condition, up to the evaluation."""
         names = {
-            "structured": ("generate-structured", "score-structured", "exact-structured"),
+            "structured": ("generate-structured", "score-structured"),
             "open": ("generate-open", "score-open"),
             "mcq": ("generate-mcq",),
             "novelty": ("generate-novelty", "partition-novelty", "reward-novelty"),

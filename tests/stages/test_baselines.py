@@ -7,26 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pipeline.artifacts.output_spaces import OutputSpaceStore
 from pipeline.artifacts.prompts import read_prompts, write_text_prompts
 from pipeline.axes.structured.wasserstein import perfect_sampler_replicates
-from pipeline.config.conditions import answer_protocol
-from pipeline.config.params import load_params
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.core.random_streams import random_stream
-from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.errors import ArtifactError, ConfigError
 from tests.stages.conftest import Dag, run_stage
-
-HARMONY_TOKENS = ["<|start|>", "<|message|>", "<|channel|>", "<|end|>", "<|return|>"]
-HARMONY_TEMPLATE = (
-    "<|start|>system<|message|>Reasoning: {{ reasoning_effort }}<|end|>"
-    "{% for message in messages %}<|start|>{{ message['role'] }}<|message|>{{ message['content'] }}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|start|>assistant{% endif %}"
-)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +36,7 @@ def all_baselines(dag, tmp_path_factory):
     shutil.copytree(dag.root / "prompts", other.root / "prompts")
     few = [prompt for prompt in open_prompts() if prompt.category in ("city", "mammal", "weekday")]
     write_text_prompts(other.path("generate-open@embedded-base", "prompts")[0], few)
-    for kind in ("generations", "scores", "exact"):
+    for kind in ("generations", "scores"):
         shutil.copytree(dag.root / kind / "structured", other.root / kind / "structured")
     other.evaluate("structured", "constrained", "batch", "verbalized")
     other.evaluate("open", "base", "ssot", "batch", "verbalized")
@@ -101,51 +90,3 @@ def test_packed_baselines_have_their_own_numbers_of_answers(all_baselines, condi
     np.testing.assert_array_equal(invalid + per_prompt["num_valid"], answers)
     opened = pd.read_parquet(dag.evals("open", condition) / "per_prompt.parquet")
     assert set(opened["num_samples"]) == {answers} and opened["top_p_support_size"].isna().all()
-
-
-@pytest.fixture
-def harmony(dag, tiny_model, tmp_path):
-    """The tiny model behind GPT-OSS's kind of template, and parameters that say so."""
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    tokenizer.add_special_tokens({"additional_special_tokens": HARMONY_TOKENS, "eos_token": "<|return|>"})
-    tokenizer.chat_template = HARMONY_TEMPLATE
-    model = AutoModelForCausalLM.from_pretrained(tiny_model)
-    model.resize_token_embeddings(len(tokenizer))
-    directory = tmp_path / "harmony"
-    model.save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
-    values = yaml.safe_load(dag.params.read_text())
-    values["models"]["embedded"] |= {
-        "checkpoint": str(directory),
-        "terminator": "<|return|>",
-        "chat": {
-            "template_arguments": {"reasoning_effort": "low"},
-            "answer_prefix": "<|channel|>final<|message|>",
-            "add_special_tokens": False,
-            "reasoning": {
-                "template_arguments": {"reasoning_effort": "low"},
-                "instruction_role": "developer",
-                "answer_channel": "final",
-            },
-        },
-    }
-    params = tmp_path / "harmony.yaml"
-    params.write_text(yaml.safe_dump(values))
-    return params
-
-
-def test_channel_protocol(dag, harmony, tmp_path):
-    config = load_params(harmony)
-    report = dag.path("generate-baselines-open@embedded-ssot", "model_report")
-    opened = open_model(config.models["embedded"], report, probe="hello")
-    protocol = answer_protocol(config, "embedded", "ssot")
-    messages = protocol.messages("structured", "THE TASK", "developer")
-    rendered = opened.tokenizer.decode(opened.encode_messages(messages, protocol.reasons))
-    # The model writes its own channels: the prompt ends where its turn starts.
-    assert "<|start|>developer<|message|>" in rendered and rendered.endswith("<|start|>assistant")
-    assert opened.tokenizer.decode(opened.encode("THE TASK")).endswith("assistant<|channel|>final<|message|>")
-    reply = "<|channel|>analysis<|message|>seed 9xK<|end|><|start|>assistant<|channel|>final<|message|>4.2"
-    ids = opened.tokenizer(reply, add_special_tokens=False)["input_ids"]
-    assert protocol.answers(opened.tokenizer.decode(ids, skip_special_tokens=False), 0) == ["4.2"]
-    # Without its special tokens the reply cannot be told from its analysis.
-    assert protocol.answers(opened.tokenizer.decode(ids, skip_special_tokens=True), 0) == [Invalid.NO_ANSWER]

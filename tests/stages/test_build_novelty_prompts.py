@@ -68,12 +68,6 @@ def rows_of(split):
     return [{k: v for k, v in row.items() if k != "split"} for row in ROWS if row["split"] == split]
 
 
-def test_a_directory_of_splits(build, tmp_path):
-    for split in ("curated", "wildchat"):
-        write(tmp_path / "data" / f"{split}.jsonl", rows_of(split))
-    assert ids(build(tmp_path / "data")) == ["curated.c-0", "curated.c-1", "wildchat.c-0"]
-
-
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

@@ -118,7 +118,7 @@ def finished(scratch: Path) -> set[bytes]:
 
 
 def test_a_second_run_is_refused_and_sigterm_keeps_what_is_done(killed, project, tmp_path):
-    job = next(job for job, _ in jobs(project) if job.name == "exact-structured@embedded-soft")
+    job = next(job for job, _ in jobs(project) if job.name == "score-structured@embedded-soft")
     command, (scratch,), (output, *_) = [job.module, *job.arguments], job.scratch, job.outputs
     lock = scratch.with_name(scratch.name + ".lock")
     before = kills.digest(output)
@@ -130,7 +130,7 @@ def test_a_second_run_is_refused_and_sigterm_keeps_what_is_done(killed, project,
         assert found and lock.exists()
         second = ForkedModule(command, project, tmp_path / "second")
         assert second.wait() == 1
-        assert f"error: exact-structured embedded soft is already running (process {first.pid} on " in second.errors
+        assert f"error: score-structured embedded soft is already running (process {first.pid} on " in second.errors
         assert finished(scratch) == found
         # What Slurm and Kubernetes send before they kill.
         first.send_signal(signal.SIGTERM)

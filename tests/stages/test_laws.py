@@ -38,8 +38,8 @@ def mine(tmp_path_factory) -> Path:
     return directory / "data" / "mine"
 
 
-@pytest.fixture(scope="module", params=["bins", "every decimal"])
-def tutorial(request, mine, tiny_model, tmp_path_factory):
+@pytest.fixture(scope="module")
+def tutorial(mine, tiny_model, tmp_path_factory):
     """The tutorial's files and settings; the DAG is run here. Its laws need no bins."""
     directory = tmp_path_factory.mktemp("laws")
     (directory / "data").mkdir()
@@ -50,12 +50,11 @@ def tutorial(request, mine, tiny_model, tmp_path_factory):
     words = shlex.split(settings)
     assert words[:2] == ["make", "params"] and words[-2:] == ["make", "repro"]
     chosen = dict(word.split("=", 1) for word in words[2:4])
-    exact = ["discretize.soft.max_bins=null", "discretize.hard.max_bins=null"] if request.param != "bins" else []
     overrides = [
         f"experiment={chosen['EXPERIMENT']}",
         *chosen["OVERRIDES"].split(),
         *(override for override in TINY if not override.startswith("axes=")),
-        *exact,
+        *("discretize.soft.max_bins=null", "discretize.hard.max_bins=null"),
         "generate.structured={num_samples:4,max_new_tokens:20,batch_size:4}",
         f"models.embedded.checkpoint={tiny_model}",
         f"artifacts={directory / 'artifacts'}",
@@ -65,7 +64,7 @@ def tutorial(request, mine, tiny_model, tmp_path_factory):
     dag = Dag(directory / "params.yaml")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(directory)
-        dag.run("build-prompts", *(() if exact else ("discretize@soft", "discretize@hard")))
+        dag.run("build-prompts")
         dag.run("check-model@embedded", "build-tries@embedded-soft")
         preflight = dag.root / "preflight" / "embedded.json"
         preflight.parent.mkdir(parents=True)

@@ -1,7 +1,5 @@
 """score-open and eval_open on the tiny model: tables in the agreed form, baselines, and clear errors."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,9 +10,7 @@ from pipeline.artifacts.storage import read_json, write_table
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import load_params
 from pipeline.core.prompts.open_ended import open_prompts
-from pipeline.dag.execution import find_run
-from pipeline.dag.stages import PARTS
-from pipeline.errors import ArtifactError, ConfigError
+from pipeline.errors import ArtifactError
 from tests.stages.conftest import run_stage
 
 REFERENCE_SIZE = 8
@@ -99,12 +95,6 @@ def test_scores_are_the_models_own_laws_behind_the_chat_template(dag, scores):
     assert row["vocabulary"] == len(law)
 
 
-def test_baselines_have_no_first_step_law(dag):
-    names = {"model": "embedded", "condition": "ssot"}
-    with pytest.raises(ConfigError, match="axes.open.score has no run .*ssot: there are .*base; .*soft; .*hard$"):
-        find_run([PARTS["score-open"]], load_params(dag.params), names)
-
-
 def test_evaluation(evaluate):
     texts = ["Paris", " paris\nbecause", '"Paris"', "Rome", "", "<think>Rome"]
     output, metrics, failures = evaluate(base=texts)
@@ -129,25 +119,6 @@ def test_evaluation(evaluate):
     assert list(zip(city["answer"], city["count"], strict=True)) == [("Paris", 2), ("Rome", 1), ("paris", 1)]
 
 
-def test_support(evaluate, scores):
-    output, metrics, _ = evaluate(base=["Paris", "Rome"])
-    stored = pd.read_parquet(scores / "base.parquet").set_index("prompt_id")
-    per_prompt = pd.read_parquet(output / "per_prompt.parquet").set_index("prompt_id")
-    for prompt_id, size in per_prompt["top_p_support_size"].astype(int).items():
-        cumulative = np.cumsum(stored.at[prompt_id, "probabilities"], dtype=np.float64)
-        assert cumulative[size - 1] >= 0.9 and (size == 1 or cumulative[size - 2] < 0.9)
-    assert metrics["top_p_support_size"]["value"] == pytest.approx(per_prompt["top_p_support_size"].mean())
-
-
-def test_more_samples_are_compared_at_the_common_size(evaluate):
-    texts = [f"answer {index % (2 * REFERENCE_SIZE)}" for index in range(4 * REFERENCE_SIZE)]
-    output, metrics, _ = evaluate(base=texts)
-    # Each answer twice among 4 r samples: missed by r of them with (3 r)(3 r - 1) / ((4 r)(4 r - 1)).
-    missed = 24 * 23 / (32 * 31)
-    assert metrics["unique_fraction"]["value"] == pytest.approx(2 * (1 - missed))
-    assert (pd.read_parquet(output / "per_prompt.parquet")["num_samples"] == 4 * REFERENCE_SIZE).all()
-
-
 def test_ssot_answers_are_extracted(evaluate):
     texts = [
         "<seed>x</seed><answer>Oslo</answer>",
@@ -169,22 +140,6 @@ def test_a_batch_reply_holds_several_samples(evaluate):
     assert (per_prompt["num_samples"] == 10).all() and (per_prompt["num_valid"] == 3).all()
     assert failures == {"open": {"missing_answer": 3 * 7}}
     assert pd.read_parquet(output / "answers.parquet")["count"].tolist() == [2, 1] * 3
-
-
-def test_nothing_answered_is_null(evaluate):
-    _, metrics, _ = evaluate(base=["", " "])
-    effective = metrics["effective_answers_median"]
-    assert effective["value"] is None and (effective["n"], effective["undefined"]) == (0, 3)
-    assert metrics["unique_fraction"]["value"] == 0
-    assert not math.isnan(metrics["valid_rate"]["value"])
-
-
-def test_changes_are_paired_with_base(evaluate):
-    _, metrics, _ = evaluate(base=["Oslo"] * 4, soft=["Oslo", "Rome", "Bern", "Riga"])
-    unique = metrics["unique_fraction"]
-    # The same for every prompt, so for every resample.
-    assert [unique[name] for name in ("change", "change_low", "change_high")] == pytest.approx([3 / 4] * 3)
-    assert metrics["top_p_support_size"]["change"] is not None
 
 
 def test_missing_prompts_are_named(evaluate, scores, tmp_path):

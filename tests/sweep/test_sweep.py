@@ -89,7 +89,7 @@ def test_a_cell_of_an_ablation_runs_what_its_table_needs(method, name):
     names = {stage for stage in cell.stages if stage.startswith(TRAINING_AND_SAMPLING)}
     assert names == {f"train-{method}@embedded", f"generate@embedded-{method}", f"score@embedded-{method}"}
     parts = {part.name for name in cell.stages for part, _ in cell.graph[name].parts}
-    assert parts == {"build-prompts-structured", "generate-structured", "score-structured", "exact-structured"}
+    assert parts == {"build-prompts-structured", "generate-structured", "score-structured"}
     assert cell.targets == ("eval-structured@embedded",)
     # Beside those: checks, prompts, an output space for each of training and evaluation, tries, and floors.
     assert len(cell.stages) == {"soft": 12, "hard": 11}[method]

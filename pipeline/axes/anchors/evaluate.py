@@ -19,9 +19,8 @@ PER_TOKEN = ratio_of("divergence_nats", "num_tokens")
 
 def prompt_sums(scores: pd.DataFrame) -> pd.DataFrame:
     """Sums over the replies to each instruction: prompt_id, direction, num_tokens, divergence_nats."""
-    return scores.groupby(["prompt_id", "direction"], sort=False, as_index=False)[
-        ["num_tokens", "divergence_nats"]
-    ].sum()
+    sums = ["num_tokens", "divergence_nats"]
+    return scores.groupby(["prompt_id", "direction"], sort=False, as_index=False)[sums].sum()
 
 
 def main(run: StageRun, model: str, prompts: list[Path], scores: Path, output: Path) -> None:

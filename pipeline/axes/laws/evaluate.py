@@ -4,34 +4,29 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts.generations import GENERATION_COLUMNS, read_answers
+from pipeline.artifacts.generations import GENERATION_COLUMNS, all_answers
 from pipeline.artifacts.prompts import read_prompts
+from pipeline.artifacts.scores import LAW_EXACT_COLUMNS
 from pipeline.artifacts.storage import read_table
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, summaries
-from pipeline.axes.structured.aggregate import failure_counts
+from pipeline.axes.laws.law_metrics import evaluate_law, summaries
 from pipeline.config.conditions import answer_protocol
 from pipeline.dag.execution import StageRun, command_line
 
 
 def main(run: StageRun, model: str, prompts: list[Path], generations: Path, exact: Path, output: Path) -> None:
-    """Write an evaluation."""
     config, evaluation, rows = run.params, ModelEvaluation(run, "laws", model), []
-    requests = read_prompts(*prompts)
-    ids = [prompt.prompt_id for prompt in requests]
-    for condition, sampled in evaluation.rows(generations, GENERATION_COLUMNS, ids):
-        protocol, results = answer_protocol(config, model, condition), []
+    requests, columns = read_prompts(*prompts), ["prompt_id", *LAW_EXACT_COLUMNS]
+    for condition, sampled in evaluation.rows(generations, GENERATION_COLUMNS, [p.prompt_id for p in requests]):
+        protocol, measured = answer_protocol(config, model, condition), []
         for prompt in requests:
-            own = sampled[prompt.prompt_id].sort_values("sample_index")
-            answers = [answer for group in read_answers(protocol, own) for answer in group]
+            answers = all_answers(protocol, sampled[prompt.prompt_id])
             options = {"names": (model, condition), "floor_replicates": config.evaluate.floor_replicates}
-            results.append(evaluate_law(prompt, answers, seed=config.seed, **options))
-        computed = read_table(exact / f"{condition}.parquet", ("prompt_id", *EXACT))[["prompt_id", *EXACT]]
-        per_prompt = pd.DataFrame([each.row for each in results]).merge(computed, on="prompt_id", how="left")
-        evaluation.add_table(condition, "per_prompt", per_prompt)
-        for split, members in per_prompt.groupby("split", sort=False):
-            evaluation.failures[condition][split] = failure_counts(members)
-        rows.append(per_prompt.join(pd.DataFrame([each.arrays for each in results])).assign(condition=condition))
+            measured.append(evaluate_law(prompt, answers, seed=config.seed, **options))
+        computed = read_table(exact / f"{condition}.parquet", columns)[columns]
+        of_condition = pd.DataFrame(measured).merge(computed, on="prompt_id", how="left")
+        evaluation.add_per_prompt(condition, of_condition)
+        rows.append(of_condition.assign(condition=condition))
     for split, members in pd.concat(rows, ignore_index=True).groupby("split", sort=False):
         for part, statistics, by_family in summaries(members):
             evaluation.summarise(part, statistics, split=split, by_family=by_family)

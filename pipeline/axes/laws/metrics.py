@@ -15,7 +15,7 @@ _law = partial(
     direction="lower",
     decimals=3,
 )
-_exact = partial(_law, n=PROMPTS, function="pipeline.axes.laws.law_metrics:exact_figures")
+_exact = partial(_law, n=PROMPTS, function="pipeline.axes.laws.score:exact_figures")
 
 METRICS = (
     _law(

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from pipeline.artifacts.scores import LAW_EXACT_COLUMNS
 from pipeline.axes.laws import SPLIT_TITLES
-from pipeline.axes.laws.law_metrics import EXACT, LAW_VALID_RATE, SAMPLED
+from pipeline.axes.laws.law_metrics import LAW_VALID_RATE, SAMPLED
 from pipeline.axes.registry import METRICS
 from pipeline.core.prompts.own_laws import SPLITS
 from pipeline.report.axis_report import AxisReport
@@ -25,12 +26,11 @@ def law_records(metrics: pd.DataFrame, models: Sequence[str], conditions: Sequen
     """A row for every law, split, model and condition, with the figures beside its distance of SAMPLED."""
     rows = rows_of(metrics, axis="laws").rename(columns={"family": "law"})
     rows = rows[(rows["law"] != "") & rows["model"].isin(models) & rows["condition"].isin(conditions)]
-    table = rows[rows["metric"].isin(SAMPLED)]
     valid = rows[rows["metric"] == LAW_VALID_RATE].rename(columns={"value": "valid_rate", "n": "answers"})
-    exact = rows[rows["metric"].isin(EXACT)].rename(columns={"value": "exact"})
-    exact["metric"] = exact["metric"].str.replace("law_exact_", "law_")
-    for beside, keys, names in ((valid, KEYS, ["valid_rate", "answers"]), (exact, [*KEYS, "metric"], ["exact"])):
-        table = table.merge(beside[[*keys, *names]], on=keys, how="left")
+    exact = rows.rename(columns={"value": "exact"}).assign(metric=rows["metric"].str.replace("law_exact_", "law_"))
+    exact = exact[rows["metric"].isin(LAW_EXACT_COLUMNS)]
+    table = rows[rows["metric"].isin(SAMPLED)].merge(valid[[*KEYS, "valid_rate", "answers"]], on=KEYS, how="left")
+    table = table.merge(exact[[*KEYS, "metric", "exact"]], on=[*KEYS, "metric"], how="left")
     orders = {"law": list(dict.fromkeys(table["law"])), "split": SPLITS, "model": models, "condition": conditions}
     return table.sort_values(KEYS, key=lambda column: column.map(list(orders[column.name]).index), ignore_index=True)
 

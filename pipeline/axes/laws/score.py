@@ -3,78 +3,92 @@
 A trie of more prefixes than ``evaluate.exact_max_prefixes`` is left out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.prompts import read_prompts
-from pipeline.axes.laws.law_metrics import EXACT, exact_figures
+from pipeline.artifacts.scores import LAW_EXACT_COLUMNS
 from pipeline.config.conditions import adapter_directory
-from pipeline.config.params import Params
-from pipeline.core.laws.discretize import discretize
+from pipeline.core.exact.trie_law import exact_law, leaf_index
+from pipeline.core.laws.discretize import OutputSpace, discretize
+from pipeline.core.laws.family import Law
+from pipeline.core.laws.finite_law import FiniteLaw
+from pipeline.core.laws.quantiles import interquantile_width
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.tries.trie import trie_levels
+from pipeline.core.tries.trie import Trie, trie_levels
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.errors import ConfigError
 from pipeline.stages.resumable import resumable
 
-if TYPE_CHECKING:
-    from pipeline.engines.loading.conditioned_model import ConditionedModel
-    from pipeline.engines.scoring.tree_scorer import TreeScorer
 
+def exact_figures(
+    law: Law | FiniteLaw, space: OutputSpace, sequences: Sequence[Sequence[int]], trie: Trie, scores: np.ndarray
+) -> dict[str, float]:
+    """LAW_EXACT_COLUMNS of one law.
 
-def figures(
-    config: Params, model: str, opened: "ConditionedModel", scorer: "TreeScorer", prompt: Prompt
-) -> dict[str, Any]:
-    """The figures of one prompt by column; none where its trie is too large.
-
-    Raises:
-        ConfigError: A string of a finite law is longer than the answers that are sampled.
+    ``sequences`` are the token ids of each string of its space, terminator excluded; ``scores`` float64[num_edges] are
+    the model's log p(token | prefix) in nats.
     """
-    from pipeline.engines.loading.chat import encode_answers
-    from pipeline.engines.loading.digit_rule import answer_tokens, tries_of
-
-    tokenizer = opened.tokenizer
-    terminator, rule = answer_tokens(tokenizer, config.models[model].terminator, config.discretize.eval.num_decimals)
-    space = discretize(prompt.law, **asdict(config.discretize.eval))
-    ((_, trie),) = tries_of(tokenizer, rule, terminator, {prompt.prompt_id: space})
-    longest, limit = sum(1 for _ in trie_levels(trie)), config.generate.structured.max_new_tokens
-    if longest > limit:
-        raise ConfigError(
-            f"generate.structured.max_new_tokens: {limit} is too short for the answers of the law {prompt.family}, "
-            f"which need {longest}"
-        )
-    most = config.evaluate.exact_max_prefixes
-    if most is not None and trie.num_prefixes > most:
-        return {}
-    scores = scorer.score_trie(scorer.prefill(opened.encode(prompt.text)), trie)
-    return exact_figures(prompt, space, encode_answers(tokenizer, list(space.values)), trie, scores)
+    numeric = not isinstance(law, FiniteLaw) or law.values is not None
+    places = leaf_index(trie, sequences)
+    kept = places >= 0
+    values = None
+    if numeric:
+        values = np.empty(int(kept.sum()))
+        values[places[kept]] = np.array([float(text) for text in space.values])[kept]
+    exact = exact_law(trie, scores, values)
+    model = np.zeros(len(places))
+    model[kept] = np.exp(exact.log_probabilities)[places[kept]]
+    class_of = law.class_of if isinstance(law, FiniteLaw) else np.arange(len(places))
+    difference = np.bincount(class_of, weights=model - np.asarray(space.probabilities))
+    figures = {"law_exact_total_variation": (float(np.abs(difference).sum()) + exact.mass_off_trie) / 2}
+    if numeric and (width := interquantile_width(law)) > 0:
+        figures["law_exact_wasserstein_1_normalised"] = exact.wasserstein_1 / width
+    return figures
 
 
 def main(
     run: StageRun, model: str, condition: str, model_report: Path, weights: Path, prompts: list[Path], output: Path
 ) -> None:
-    """Write EXACT of every prompt in ``prompts``."""
     # A request that is trained on is in the table once.
     requests, config = {prompt.prompt_id: prompt for prompt in read_prompts(*prompts)}, run.params
-    probe = next(iter(requests.values())).text
+    settings, probe = config.models[model], next(iter(requests.values())).text
+    limit, most = config.generate.structured.max_new_tokens, config.evaluate.exact_max_prefixes
 
     def score(missing: dict[str, Prompt]) -> Iterator[dict[str, Any]]:
+        from pipeline.engines.loading.chat import encode_answers
+        from pipeline.engines.loading.digit_rule import answer_tokens, tries_of
         from pipeline.engines.scoring.tree_scorer import TreeScorer
 
-        opened = open_model(config.models[model], model_report, adapter_directory(condition, weights), probe)
-        scorer = TreeScorer(opened.model)
+        opened = open_model(settings, model_report, adapter_directory(condition, weights), probe)
+        scorer, tokenizer = TreeScorer(opened.model), opened.tokenizer
+        terminator, rule = answer_tokens(tokenizer, settings.terminator, config.discretize.eval.num_decimals)
         for name, prompt in missing.items():
-            yield {name: figures(config, model, opened, scorer, prompt)}
+            space = discretize(prompt.law, **asdict(config.discretize.eval))
+            ((_, trie),) = tries_of(tokenizer, rule, terminator, {name: space})
+            longest = sum(1 for _ in trie_levels(trie))
+            if longest > limit:
+                raise ConfigError(
+                    f"generate.structured.max_new_tokens: {limit} is too short for the answers of the law "
+                    f"{prompt.family}, which need {longest}"
+                )
+            if most is not None and trie.num_prefixes > most:
+                yield {name: {}}
+                continue
+            scores = scorer.score_trie(scorer.prefill(opened.encode(prompt.text)), trie)
+            sequences = encode_answers(tokenizer, list(space.values))
+            yield {name: exact_figures(prompt.law, space, sequences, trie, scores)}
 
     with resumable(run, "prompt", len(requests)) as done:
-        rows = [{"prompt_id": name, **found} for name, found in zip(requests, done(requests, score), strict=True)]
-        table = pd.DataFrame(rows, columns=["prompt_id", *EXACT])
-        run.write_table(output, table.astype(dict.fromkeys(EXACT, "float64")))
+        rows = [{"prompt_id": name, **row} for name, row in zip(requests, done(requests, score), strict=True)]
+        table = pd.DataFrame(rows, columns=["prompt_id", *LAW_EXACT_COLUMNS])
+        run.write_table(output, table.astype(dict.fromkeys(LAW_EXACT_COLUMNS, "float64")))
         run.write_record(num_prompts=len(table))
 
 

@@ -8,7 +8,6 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.prompts import read_text_prompts
 from pipeline.axes.evaluation import ModelEvaluation
 from pipeline.axes.mcq.multiple_choice import STATISTICS, generation_rows, outcome, prompt_row
-from pipeline.axes.structured.aggregate import failure_counts
 from pipeline.core.prompts.multiple_choice import parse_mcq, parse_mcq_released
 from pipeline.dag.execution import StageRun, command_line
 
@@ -22,10 +21,8 @@ def main(run: StageRun, model: str, prompts: list[Path], generations: Path, outp
         table = pd.concat([by_prompt[name] for name in names])
         outcomes = table[["prompt_id", "sample_index"]].assign(outcome=[outcome(parse(text)) for text in table["text"]])
         by_name = outcomes.groupby("prompt_id", sort=False)["outcome"]
-        per_prompt = pd.DataFrame([prompt_row(name, found.tolist()) for name, found in by_name])
-        evaluation.add_table(condition, "per_prompt", per_prompt)
+        evaluation.add_per_prompt(condition, pd.DataFrame([prompt_row(name, own.tolist()) for name, own in by_name]))
         evaluation.add_table(condition, "generations", outcomes)
-        evaluation.failures[condition]["mcq"] = failure_counts(per_prompt)
         rows.append(generation_rows(outcomes).assign(condition=condition))
     floors = {"mcq_total_variation": "floor"}
     evaluation.summarise(pd.concat(rows), STATISTICS, floors, split="mcq", unit="generation")

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +12,8 @@ from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure, ParsedQue
 from pipeline.core.statistics import law_check
 from pipeline.core.statistics.summarise import Statistic, share_of
 
+UNIFORM = np.full(len(LETTERS), 1 / len(LETTERS))
+
 
 def outcome(parsed: ParsedQuestion | McqFailure) -> str:
     """The answer's letter, or the reason why there is none."""
@@ -20,19 +21,18 @@ def outcome(parsed: ParsedQuestion | McqFailure) -> str:
 
 
 def total_variations(counts: np.ndarray) -> np.ndarray:
-    """``total_variation`` of each row, float64[R], of int[R, K] counts."""
-    return law_check.total_variations(counts, np.full(counts.shape[1], 1 / counts.shape[1]))
+    """Total variation distance of the frequencies of int[R, K] answers by letter from uniform, float64[R]; NaN without
+    any. 0 for balance, 1 - 1/K where all answers are the same.
+    """
+    return law_check.total_variations(counts, UNIFORM)
 
 
 def total_variation(counts: np.ndarray) -> float:
-    """Total variation distance of the frequencies of int[K] ``counts`` from uniform; NaN without any.
-
-    Half the L1 distance: 0 for balance, 1 - 1/K where all answers are the same.
-    """
+    """``total_variations`` of int[K] answers."""
     return float(total_variations(counts[None])[0])
 
 
-def total_variation_floor(size: int, num_letters: int = len(LETTERS)) -> float:
+def total_variation_floor(size: int) -> float:
     """Expected total variation of ``size`` independent uniform answers from uniform; NaN for size 0.
 
     Exact: with K letters every count is Bin(size, 1/K), so by linearity the expectation is
@@ -40,9 +40,9 @@ def total_variation_floor(size: int, num_letters: int = len(LETTERS)) -> float:
     """
     if size == 0:
         return math.nan
-    values = np.arange(size + 1)
-    distances = np.abs(values / size - 1 / num_letters)
-    return float(num_letters / 2 * (distances * stats.binom.pmf(values, size, 1 / num_letters)).sum())
+    letters, values = len(LETTERS), np.arange(size + 1)
+    distances = np.abs(values / size - 1 / letters)
+    return float(letters / 2 * (distances * stats.binom.pmf(values, size, 1 / letters)).sum())
 
 
 def total_variation_draws(counts: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
@@ -50,51 +50,56 @@ def total_variation_draws(counts: np.ndarray, replicates: int, rng: np.random.Ge
 
     ``counts``: int64[K], answers by letter; at least one.
     """
-    uniform = np.full(len(counts), 1 / len(counts))
-    return total_variation(counts) + law_check.total_variation_deviations(counts, uniform, replicates, rng)
+    return total_variation(counts) + law_check.total_variation_deviations(counts, UNIFORM, replicates, rng)
 
 
 def prompt_row(prompt_id: str, outcomes: Sequence[str]) -> dict:
-    """The ``outcome`` of each generation of a prompt as a row of the per-prompt table."""
-    found = Counter(outcomes)
-    counts = np.array([found[letter] for letter in LETTERS], dtype=np.int64)
+    """The outcome of each generation of a prompt as a row of the per-prompt table."""
+    numbers = Counter(outcomes)
+    counts = np.array([numbers[letter] for letter in LETTERS], dtype=np.int64)
     return {
         "prompt_id": prompt_id,
         "split": "mcq",
         "num_samples": len(outcomes),
         "num_parsed": int(counts.sum()),
-        **{f"count_{letter.lower()}": found[letter] for letter in LETTERS},
+        **{f"count_{letter.lower()}": numbers[letter] for letter in LETTERS},
         "total_variation": total_variation(counts),
         "floor": total_variation_floor(int(counts.sum())),
-        **{f"invalid_{reason.value}": found[reason.value] for reason in McqFailure},
+        **{f"invalid_{reason.value}": numbers[reason.value] for reason in McqFailure},
     }
 
 
 def generation_rows(outcomes: pd.DataFrame) -> pd.DataFrame:
     """One row per generation of a condition, for ``STATISTICS``.
 
-    ``outcomes`` has prompt_id, sample_index, outcome. Columns: generation, parsed, a to d (1 for the answer's letter,
-    NaN where nothing parsed) and floor, the total variation of a uniform sampler of as many questions.
+    ``outcomes`` has prompt_id, sample_index and outcome, the answer's letter or why there is none. Columns: generation,
+    parsed, a to d (1 for the answer's letter, NaN where nothing parsed) and floor, the total variation of a uniform
+    sampler of as many questions.
     """
-    found = outcomes["outcome"].to_numpy()
-    parsed = np.isin(found, LETTERS)
+    outcome = outcomes["outcome"]
+    parsed = outcome.isin(LETTERS)
     return pd.DataFrame(
         {
-            "generation": (outcomes["prompt_id"] + " " + outcomes["sample_index"].astype(str)).to_numpy(),
+            "generation": outcomes["prompt_id"] + " " + outcomes["sample_index"].astype(str),
             "parsed": parsed.astype(float),
-            **{letter.lower(): np.where(parsed, found == letter, np.nan) for letter in LETTERS},
+            **{
+                letter.lower(): (outcomes["outcome"] == letter).where(parsed, np.nan).astype(float)
+                for letter in LETTERS
+            },
             "floor": total_variation_floor(int(parsed.sum())),
         }
     )
 
 
-_LETTERS = tuple(letter.lower() for letter in LETTERS)
-_POSITION = Statistic(
-    _LETTERS, lambda rows, weights: total_variations(weights @ rows[list(_LETTERS)].to_numpy(float)), centred=True
-)
+_LETTERS = [letter.lower() for letter in LETTERS]
 STATISTICS = {
     "mcq_parse_rate": share_of("parsed"),
     # What does not parse is counted by the parse rate; this is undefined only where nothing parses.
-    "mcq_total_variation": replace(_POSITION, undefined=lambda rows: 0),
+    "mcq_total_variation": Statistic(
+        tuple(_LETTERS),
+        lambda rows, weights: total_variations(weights @ rows[_LETTERS].to_numpy(float)),
+        centred=True,
+        undefined=lambda rows: 0,
+    ),
 }
 """Of ``generation_rows``."""

@@ -1,56 +1,80 @@
 """Metrics of open-ended random generation from generations and first-step laws; no model is loaded."""
 
+import math
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from pipeline.artifacts.generations import GENERATION_COLUMNS, read_answers
+from pipeline.artifacts.generations import GENERATION_COLUMNS, all_answers
 from pipeline.artifacts.prompts import read_text_prompts
 from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.open.open_ended import SUPPORT_MASS, answer_counts, open_row, support_size
-from pipeline.axes.structured.aggregate import failure_counts
+from pipeline.axes.open.open_ended import SUPPORT_MASS, support_size
 from pipeline.config.conditions import answer_protocol
+from pipeline.core.language.diversity import expected_distinct
+from pipeline.core.prompts.number_answers import Invalid
+from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.prompts.text_answers import normalise_answer
-from pipeline.core.statistics.summarise import mean_of, median_of
+from pipeline.core.statistics.summarise import mean_of
 from pipeline.dag.execution import StageRun, command_line
 
-ANSWER_COLUMNS = ["prompt_id", "category", "answer", "count"]
-"""Of the table answers: one row per distinct answer of a prompt, most frequent first."""
-# A prompt whose answers nearly all differ has an effective number that is an extrapolation into the thousands and would
-# carry the mean.
-OF_ANSWERS = {
-    "valid_rate": mean_of("valid_rate"),
-    "unique_fraction": mean_of("unique_fraction"),
-    "effective_answers_median": median_of("effective_answers"),
-}
+OF_ANSWERS = {name: mean_of(name) for name in ("valid_rate", "unique_fraction")}
+
+
+def answer_counts(answers: Sequence[str | Invalid]) -> dict[str, int]:
+    """How often each answer was given, most frequent first, equal ones in code point order."""
+    counts = Counter(answer for answer in answers if not isinstance(answer, Invalid))
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def open_row(prompt: TextPrompt, answers: Sequence[str | Invalid], reference_size: int) -> dict:
+    """The normalised answers, or reasons, of one prompt's samples as a row of the per-prompt table.
+
+    ``unique_fraction`` is distinct answers over all samples, failures included; of more than ``reference_size``
+    samples, its expectation in a random subset of that size, so that conditions compare.
+    """
+    counts = np.array(list(answer_counts(answers).values()), dtype=np.int64)
+    reasons = Counter(answer.value for answer in answers if isinstance(answer, Invalid))
+    size = min(len(answers), reference_size)
+    return {
+        "prompt_id": prompt.prompt_id,
+        "split": prompt.split,
+        "category": prompt.category,
+        "num_samples": len(answers),
+        "num_valid": int(counts.sum()),
+        "valid_rate": counts.sum() / len(answers) if answers else math.nan,
+        "unique_fraction": expected_distinct(counts, len(answers), size) / size if size else math.nan,
+        **{f"invalid_{reason.value}": reasons[reason.value] for reason in Invalid},
+    }
 
 
 def main(run: StageRun, model: str, prompts: list[Path], generations: Path, scores: Path, output: Path) -> None:
-    """Write an evaluation with the table ``answers``; the baselines have no first-step law."""
-    evaluation, rows = ModelEvaluation(run, "open", model), []
+    """Write an evaluation with the table ``answers``: one row per distinct answer of a prompt, most frequent first.
+
+    The baselines have no first-step law.
+    """
+    evaluation, tables = ModelEvaluation(run, "open", model), []
     requests, reference_size = read_text_prompts(*prompts), run.params.generate.open.num_samples
     names = [prompt.prompt_id for prompt in requests]
     for condition, replies in evaluation.rows(generations, GENERATION_COLUMNS, names):
-        protocol, laws, counted = answer_protocol(run.params, model, condition), {}, []
+        protocol, laws, rows, counted = answer_protocol(run.params, model, condition), {}, [], []
         if condition in run.params.conditions:
             laws = rows_by_prompt(scores / f"{condition}.parquet", FIRST_STEP_COLUMNS, names)
         for prompt in requests:
-            groups = read_answers(protocol, replies[prompt.prompt_id])
-            answers = [normalise_answer(answer) for group in groups for answer in group]
-            row = {"condition": condition, **open_row(prompt, answers, reference_size)}
-            if laws:
-                row["top_p_support_size"] = support_size(laws[prompt.prompt_id]["probabilities"].iloc[0], SUPPORT_MASS)
-            rows.append(row)
-            for answer, count in answer_counts(answers).items():
-                counted.append((prompt.prompt_id, prompt.category, answer, count))
-        evaluation.add_table(condition, "answers", pd.DataFrame(counted, columns=ANSWER_COLUMNS))
-    per_prompt = pd.DataFrame(rows)
-    evaluation.add_tables("per_prompt", per_prompt)
-    for (condition, split), members in per_prompt.groupby(["condition", "split"], sort=False):
-        evaluation.failures[condition][split] = failure_counts(members)
-    for split, members in per_prompt.groupby("split", sort=False):
+            answers = list(map(normalise_answer, all_answers(protocol, replies[prompt.prompt_id])))
+            size = support_size(laws[prompt.prompt_id]["probabilities"].iloc[0], SUPPORT_MASS) if laws else math.nan
+            rows.append({**open_row(prompt, answers, reference_size), "top_p_support_size": size})
+            counts = answer_counts(answers).items()
+            counted += [(prompt.prompt_id, prompt.category, answer, count) for answer, count in counts]
+        answered = pd.DataFrame(counted, columns=["prompt_id", "category", "answer", "count"])
+        evaluation.add_table(condition, "answers", answered)
+        evaluation.add_per_prompt(condition, pd.DataFrame(rows))
+        tables.append(pd.DataFrame(rows).assign(condition=condition))
+    for split, members in pd.concat(tables, ignore_index=True).groupby("split", sort=False):
         evaluation.summarise(members, OF_ANSWERS, split=split)
         with_law = members[members["condition"].isin(run.params.conditions)]
         evaluation.summarise(with_law, {"top_p_support_size": mean_of("top_p_support_size")}, split=split)

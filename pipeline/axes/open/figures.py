@@ -31,19 +31,11 @@ SHOWN_LABELS = 15
 
 
 def open_drawings(context: ReportContext) -> dict[str, Drawing]:
-    """Figures 9 and 10 by file name, where their tables exist."""
+    """Figures 9 and 10 by file name, each drawn where it has something to show."""
     names, conditions, evaluations = context.names, context.conditions, context.evaluations
     tokenizers = {name: model.tokenizer for name, model in context.params.models.items()}
-    drawings: dict[str, Drawing] = {}
     columns = ("prompt_id", *COMPARED_COLUMNS)
     per_prompt = evaluations.stacked("open", "per_prompt", columns, list(names), conditions)
-    if len(per_prompt):
-        drawings["figure9"] = Drawing(
-            prompt_scatter,
-            (per_prompt, names, conditions, tokenizers),
-            "Figure 9. Each point is one prompt and model: base against a fine-tuned condition. Colour: model family. "
-            "Dotted: no change; titles count the points strictly above it.",
-        )
     # One strong model per family: the lowest OOD W1, or the first where it was not evaluated.
     evaluated = set(rows_of(evaluations.metrics, axis="open")["model"])
     own = {model: name for model, name in tokenizers.items() if model in evaluated}
@@ -51,14 +43,20 @@ def open_drawings(context: ReportContext) -> dict[str, Drawing]:
     for model in (*overlay_models(own, conditions, evaluations.metrics), *own):
         strong.setdefault(own[model], model)
     answers = evaluations.stacked("open", "answers", ("category", "answer", "count"), strong.values(), conditions)
-    if len(answers):
-        drawings["figure10"] = Drawing(
+    return {
+        "figure9": Drawing(
+            prompt_scatter,
+            (per_prompt, names, conditions, tokenizers),
+            "Figure 9. Each point is one prompt and model: base against a fine-tuned condition. Colour: model family. "
+            "Dotted: no change; titles count the points strictly above it.",
+        ),
+        "figure10": Drawing(
             answer_bars,
             (answers, {model: names[model] for model in strong.values()}, conditions),
             "Figure 10. Frequencies of answers, for one strong model per family. Shown are the first 15 of the ten "
             "most frequent answers of each condition, by their highest, then total share.",
-        )
-    return drawings
+        ),
+    }
 
 
 def prompt_pairs(per_prompt: pd.DataFrame, column: str, method: str) -> pd.DataFrame:
@@ -83,12 +81,14 @@ def model_markers(models: Sequence[str], tokenizers: Mapping[str, str]) -> dict[
 
 def prompt_scatter(
     per_prompt: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], tokenizers: Mapping[str, str]
-) -> Figure:
+) -> Figure | None:
     """Figure 9: each prompt under base (x) and under a fine-tuned condition (y).
 
     Rows are support size (logarithmic) and unique output rate, columns the methods. Each panel counts the points
     strictly above the diagonal. ``per_prompt`` has columns model, condition, prompt_id and COMPARED_COLUMNS.
     """
+    if per_prompt.empty:
+        return None
     methods = methods_of(conditions)
     looks = model_markers([model for model in models if (per_prompt["model"] == model).any()], tokenizers)
     with plt.rc_context(STYLE):
@@ -101,19 +101,16 @@ def prompt_scatter(
             logarithmic = column == "top_p_support_size"
             limits = (0.8, 1.25 * float(highest)) if logarithmic else (-0.03, 1.03)
             for panel, (method, pairs) in zip(line, by_method.items(), strict=True):
-                for model, (color, marker) in looks.items():
-                    points = pairs[pairs["model"] == model]
+                for model, points in pairs.groupby("model", sort=False):
+                    color, marker = looks[model]
                     look = {"s": 14, "alpha": 0.55, "linewidths": 0, "color": color, "marker": marker}
-                    if len(points):
-                        panel.scatter(points["base"], points["tuned"], label=models[model], **look)
+                    panel.scatter(points["base"], points["tuned"], label=models[model], **look)
                 if logarithmic:
-                    panel.set_xscale("log")
-                    panel.set_yscale("log")
+                    panel.set(xscale="log", yscale="log")
                 panel.plot(limits, limits, color=TARGET_COLOR, linewidth=0.7, linestyle=":", zorder=0)
+                labels = {"xlabel": f"base: {title}", "ylabel": f"{method}: {title}"}
+                panel.set(xlim=limits, ylim=limits, aspect="equal", **labels)
                 above = int((pairs["tuned"] > pairs["base"]).sum())
-                panel.set(
-                    xlim=limits, ylim=limits, aspect="equal", xlabel=f"base: {title}", ylabel=f"{method}: {title}"
-                )
                 panel.set_title(f"{method}: {above} of {len(pairs)} above", loc="left")
         shared_legend(figure, grid.flatten(), most_columns=4)
     return figure
@@ -129,8 +126,7 @@ def answer_shares(answers: pd.DataFrame, conditions: Sequence[str]) -> dict[str,
         counts = answers[answers["condition"] == condition].groupby("answer")["count"].sum()
         if counts.sum():
             # Grouped answers are in order, and so are those with the same count.
-            ordered = counts.sort_values(ascending=False, kind="stable") / counts.sum()
-            shares[condition] = {str(answer): float(share) for answer, share in ordered.items()}
+            shares[condition] = (counts.sort_values(ascending=False, kind="stable") / counts.sum()).to_dict()
     return shares
 
 
@@ -150,11 +146,13 @@ def displayed_labels(shares: Mapping[str, Mapping[str, float]]) -> list[str]:
     return ranked[:SHOWN_LABELS]
 
 
-def answer_bars(answers: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure:
+def answer_bars(answers: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure | None:
     """Figure 10: how often each answer comes under each condition, a column for each model.
 
     ``answers`` has columns model, condition, category, answer and count.
     """
+    if answers.empty:
+        return None
     lines, columns = len(SHOWN_CATEGORIES), len(models)
     with plt.rc_context(STYLE):
         size = (0.6 + 2.9 * columns, 2.75 * lines)
@@ -177,9 +175,8 @@ def _answer_panel(panel: Axes, shares: Mapping[str, Mapping[str, float]], colors
         panel.set_axis_off()
         return
     places, height = np.arange(len(labels)), 0.8 / len(shares)
-    for shift, (condition, by_answer) in zip(
-        side_by_side(len(shares), height, len(shares)), shares.items(), strict=True
-    ):
+    shifts = side_by_side(len(shares), height, len(shares))
+    for shift, (condition, by_answer) in zip(shifts, shares.items(), strict=True):
         lengths = [by_answer.get(label, 0.0) for label in labels]
         panel.barh(places + shift, lengths, height, color=colors[condition], label=condition)
     # Answers are no mathematics, whatever dollar signs they hold.

@@ -10,15 +10,8 @@ REPORT = AxisReport(
         TableSpec(
             "open_answers",
             "Answers to open-ended requests",
-            (
-                Column("valid_rate", title="Answered", axis="open"),
-                Column("unique_fraction"),
-                Column("effective_answers_median"),
-            ),
-            "Unique rate: where a condition has more samples than base, what as many as base has would give. Effective "
-            "answers: exponential of the entropy of the answers' law, which is corrected for the number of samples "
-            "(Chao, Wang and Jost 2013); the median over prompts, because where nearly all answers differ it is an "
-            "extrapolation that would carry a mean.",
+            (Column("valid_rate", title="Answered", axis="open"), Column("unique_fraction")),
+            "Unique rate: where a condition has more samples than base, what as many as base has would give.",
         ),
     ),
     open_drawings,

@@ -4,7 +4,7 @@ from pipeline.report.axis_report import AxisReport
 from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.figures.drawing import Drawing
 from pipeline.report.figures.retention import split_points
-from pipeline.report.retention import WITHOUT_BOS, by_split, text_columns, verdict_table
+from pipeline.report.retention import WITHOUT_BOS, by_split, text_columns
 from pipeline.report.table import Table, TableSpec, specified
 
 
@@ -20,7 +20,6 @@ def _tables(context: ReportContext) -> list[Table | None]:
     return [
         specified(TableSpec("table22", "Table 22. PALOMA by model", columns, note), context),
         by_split(context, "paloma", "table23", "Table 23. PALOMA by slice", columns, "Slice", by_slice),
-        verdict_table(context, "paloma", "Tests of fit to text, by slice", "Slice"),
     ]
 
 

@@ -1,7 +1,7 @@
 """Negative log-likelihood of every PALOMA document under a model, with and without the model's BOS token.
 
-Documents are read and scored in chunks. A killed run continues behind the last chunk, whatever files have changed.
-A model without a BOS token reads the same tokens in both variants, which are then scored once, as the default variant.
+Documents are read and scored in chunks, and a killed run continues behind the last chunk. A model without a BOS token
+reads the same tokens in both variants, which are then scored once, as the default variant.
 """
 
 from collections.abc import Iterator
@@ -13,39 +13,27 @@ import pandas as pd
 
 from pipeline.artifacts.scores import DOCUMENT_SCORE_COLUMNS
 from pipeline.config.conditions import adapter_directory
-from pipeline.config.retention import PalomaConfig, is_local_path
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
-from pipeline.sources.paloma_documents import DocumentFile, document_chunks, fetch_slices, find_documents
-from pipeline.sources.repository import pinned_commit
+from pipeline.sources.paloma_documents import DocumentFile, document_chunks, find_documents, open_source
 from pipeline.stages.resumable import ResumableMap, resumable
 
 PROBE = "Generate exactly ONE random number. Output ONLY the number."
 """A request on which an adapter must show."""
-WHICH_FILES = ("source", "revision", "split", "slices", "bos", "max_documents_per_slice")
-"""Settings that say which documents are scored, and none that say how."""
 CHUNK_BYTES_PER_TOKEN = 64
 """Text read at a time, in bytes by token of a forward pass: some sixteen passes, enough to sort windows by length."""
 
 
-def open_source(settings: PalomaConfig) -> tuple[Path, str | None]:
-    """Directory of the slices, and the commit of the hub's data set. Raises ArtifactError."""
-    if is_local_path(settings.source):
-        return Path(settings.source), None
-    revision = pinned_commit(settings.source, settings.revision, "dataset")
-    return fetch_slices(settings.source, revision, settings.slices, settings.split), revision
-
-
 def scored_file(done: ResumableMap, scorer: Any, file: DocumentFile, variant: str, bos: int | None) -> Iterator[tuple]:
-    """Rows of one file's documents, kept by the file's content: which other files there are does not matter."""
-    names = {f"{variant} {file.sha256} {place}": place for place in range(file.num_documents)}
+    """Rows of one file's documents."""
+    names = {f"{variant} {file.slice_name}/{file.path.name} {place}": place for place in range(file.num_documents)}
     keys = list(names)
 
     def scores(missing: dict[str, int]) -> Iterator[dict[str, dict]]:
         number = min(missing.values())
         for texts in document_chunks(file, number, CHUNK_BYTES_PER_TOKEN * scorer.tokens_per_pass):
-            found = map(asdict, scorer.score(texts, bos))
-            yield dict(zip(keys[number : number + len(texts)], found, strict=True))
+            batch = map(asdict, scorer.score(texts, bos))
+            yield dict(zip(keys[number : number + len(texts)], batch, strict=True))
             number += len(texts)
 
     for place, score in enumerate(done(names, scores)):
@@ -53,7 +41,6 @@ def scored_file(done: ResumableMap, scorer: Any, file: DocumentFile, variant: st
 
 
 def main(run: StageRun, model: str, condition: str, model_report: Path, weights: Path, output: Path) -> None:
-    """Write the table of scores."""
     from pipeline.engines.loading.chat import text_bos
     from pipeline.engines.scoring.perplexity import PerplexityScorer
 
@@ -63,26 +50,18 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
     read = {f"{file.slice_name}/{file.path.name}": [file.num_documents, file.sha256] for file in files}
     run.record.add(documents=read, revision=revision)
     opened = open_model(run.params.models[model], model_report, adapter_directory(condition, weights), PROBE)
-    scorer = PerplexityScorer(
-        opened.model,
-        opened.tokenizer,
-        window=settings.window,
-        stride=settings.stride,
-        tokens_per_pass=settings.tokens_per_pass,
-    )
+    passes = {"window": settings.window, "stride": settings.stride, "tokens_per_pass": settings.tokens_per_pass}
+    scorer = PerplexityScorer(opened.model, opened.tokenizer, **passes)
     bos = text_bos(opened.tokenizer)
     # Without a BOS token both variants are the same.
     variants = {name: bos if name == "model" else None for name in (settings.bos if bos is not None else ["model"])}
     total = sum(file.num_bytes for file in files) * len(variants)
-    bar = {"size": lambda score: score["num_bytes"], "unit_scale": True}
-    with resumable(run, "B", total, regardless_of=[f"paloma.{name}" for name in WHICH_FILES], **bar) as done:
-        rows = [
-            row
-            for variant, bos in variants.items()
-            for file in files
-            for row in scored_file(done, scorer, file, variant, bos)
+    with resumable(run, "B", total, size=lambda score: score["num_bytes"], unit_scale=True) as done:
+        scored = [
+            scored_file(done, scorer, file, variant, token) for variant, token in variants.items() for file in files
         ]
-        run.write_table(output, pd.DataFrame(rows, columns=list(DOCUMENT_SCORE_COLUMNS)))
+        table = pd.DataFrame([row for rows in scored for row in rows], columns=list(DOCUMENT_SCORE_COLUMNS))
+        run.write_table(output, table)
         run.write_record(num_documents=sum(file.num_documents for file in files), variants=list(variants))
 
 

@@ -26,7 +26,7 @@ def prompt_set(config: QuestionsConfig, revision: str | None) -> list[Question]:
     """
     fields, convert = FORMATS[config.format]
     questions: dict[str, Question] = {}
-    rows = read_rows(KEY, config.source, revision, config.split, fields)
+    rows = read_rows(f"{KEY}.split", config.source, revision, config.split, fields)
     for number, row in enumerate(rows[: config.max_prompts], start=1):
         where = f"{config.source}: question {number}"
         try:

@@ -15,21 +15,19 @@ def total(column: str) -> Callable[[pd.DataFrame], float]:
 
 
 VALID_RATE = ratio_of("num_valid", "num_samples", size=total("num_samples"))
-"""Share of all generations that are valid."""
 FAMILY_VALID_RATE = replace(
     VALID_RATE, interval=lambda rows: clustered_wilson_interval(*rows[["num_valid", "num_samples"]].to_numpy().T)
 )
-"""The same of a family, whose answers come by prompt. With one prompt per family, as in the paper's selection of unseen
+"""Of a family, whose answers come by prompt. With one prompt per family, as in the paper's selection of unseen
 parameters, there is no level of prompts: the interval is for redrawing that prompt's answers."""
 _W1 = "wasserstein_1_normalised"
 DISTANCES = {
-    **dict.fromkeys((_W1, "wasserstein_1_window_normalised", "pit_wasserstein_1"), "num_valid"),
+    **dict.fromkeys((_W1, "pit_wasserstein_1"), "num_valid"),
     "pit_wasserstein_1_all_answers": "num_samples",
 }
 """Distances of samples, and the column whose sum is their n."""
 _OF_DISTANCES = {name: aggregate_of(name, size=total(size)) for name, size in DISTANCES.items()}
 OF_ANSWERS = {**_OF_DISTANCES, "valid_rate": VALID_RATE}
-"""Over all families, under every condition."""
 OF_FAMILIES = {
     **_OF_DISTANCES,
     f"{_W1}_prompt_median": aggregate_of(
@@ -37,7 +35,6 @@ OF_FAMILIES = {
     ),
     "valid_rate": FAMILY_VALID_RATE,
 }
-"""Of each family by itself."""
 OF_LOGITS = {
     "logit_kl_nats": aggregate_of("logit_kl_nats", "family_mean"),
     **{
@@ -51,16 +48,10 @@ OF_LOGITS = {
 def summaries(rows: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, Mapping[str, Statistic], Mapping[str, Statistic]]]:
     """Rows of a split, what is reported of them, and what by family: arguments of ``summarise``.
 
-    ``rows``, one per condition and prompt, are the per-prompt table with ``Measured.arrays``.
+    ``rows``, one per condition and prompt, are of ``evaluate_fidelity``.
     """
     yield rows, OF_ANSWERS, OF_FAMILIES
     for column, statistic in OF_LOGITS.items():
         if column in rows:
             complete = rows[rows[column].notna().groupby(rows["condition"]).transform("all")]
             yield complete, {column: statistic}, {column: statistic}
-
-
-def failure_counts(per_prompt: pd.DataFrame) -> dict[str, int]:
-    """Answers by the reason why they are invalid, where there are any."""
-    counts = per_prompt.filter(regex="^invalid_").sum().rename(lambda name: name.removeprefix("invalid_"))
-    return {reason: int(count) for reason, count in counts.items() if count}

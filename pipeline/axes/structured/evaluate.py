@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts.generations import GENERATION_COLUMNS, read_answers
+from pipeline.artifacts.generations import GENERATION_COLUMNS, all_answers
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.scores import CDF_COLUMNS, EXACT_COLUMNS, PATH_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table, rows_by_prompt
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.structured.aggregate import failure_counts, summaries
+from pipeline.axes.structured.aggregate import summaries
 from pipeline.axes.structured.fidelity import evaluate_fidelity
-from pipeline.axes.structured.pit import histogram_table
 from pipeline.axes.structured.wasserstein import evaluate_prompt
 from pipeline.config.conditions import answer_protocol
 from pipeline.dag.execution import StageRun, command_line
@@ -35,42 +34,31 @@ def logit_columns(scores: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def main(
-    run: StageRun, model: str, prompts: list[Path], generations: Path, scores: Path, exact: Path, output: Path
-) -> None:
-    """Write an evaluation.
-
-    Tables: ``samples`` (valid values and their PITs) and ``pit`` (histograms); of conditions that are scored
-    ``exact_cdf``.
-    """
+def main(run: StageRun, model: str, prompts: list[Path], generations: Path, scores: Path, output: Path) -> None:
+    """Write an evaluation with the table ``samples`` (valid values and their PITs) and, where scored, ``exact_cdf``."""
     config, evaluation, rows = run.params, ModelEvaluation(run, "structured", model), []
     requests = read_prompts(*prompts)
     ids = [prompt.prompt_id for prompt in requests]
     for condition, sampled in evaluation.rows(generations, GENERATION_COLUMNS, ids):
         protocol, measured, samples = answer_protocol(config, model, condition), [], []
         for prompt in requests:
-            own = sampled[prompt.prompt_id].sort_values("sample_index")
-            result = evaluate_prompt([answer for group in read_answers(protocol, own) for answer in group], prompt.law)
-            found, pits = evaluate_fidelity(
+            result = evaluate_prompt(all_answers(protocol, sampled[prompt.prompt_id]), prompt.law)
+            row, pits = evaluate_fidelity(
                 prompt, result, config.seed, (model, condition), config.evaluate.floor_replicates
             )
-            measured.append(found)
+            measured.append(row)
             samples.append((prompt.prompt_id, result.samples, pits))
-        per_prompt = pd.DataFrame([found.row for found in measured])
+        of_condition = pd.DataFrame(measured)
         if condition in config.conditions:
             paths, bounds = (
-                pd.concat(map(rows_by_prompt(directory / f"{condition}.parquet", columns, ids).get, ids))
-                for directory, columns in ((scores, PATH_SCORE_COLUMNS), (exact, EXACT_COLUMNS))
+                pd.concat(map(rows_by_prompt(scores / f"{condition}{name}.parquet", columns, ids).get, ids))
+                for name, columns in (("", PATH_SCORE_COLUMNS), (".exact", EXACT_COLUMNS))
             )
-            per_prompt = per_prompt.join(logit_columns(paths, bounds), on="prompt_id")
-            cdf = read_table(exact / f"{condition}.cdf.parquet", CDF_COLUMNS)
-            evaluation.add_table(condition, "exact_cdf", cdf)
-        evaluation.add_table(condition, "per_prompt", per_prompt)
+            of_condition = of_condition.join(logit_columns(paths, bounds), on="prompt_id")
+            evaluation.add_table(condition, "exact_cdf", read_table(scores / f"{condition}.cdf.parquet", CDF_COLUMNS))
+        evaluation.add_per_prompt(condition, of_condition)
         evaluation.add_table(condition, "samples", pd.DataFrame(samples, columns=["prompt_id", "values", "pits"]))
-        evaluation.add_table(condition, "pit", histogram_table({name: pits for name, _, pits in samples}))
-        for split, members in per_prompt.groupby("split", sort=False):
-            evaluation.failures[condition][split] = failure_counts(members)
-        rows.append(per_prompt.join(pd.DataFrame([found.arrays for found in measured])).assign(condition=condition))
+        rows.append(of_condition.assign(condition=condition))
     for split, members in pd.concat(rows, ignore_index=True).groupby("split", sort=False):
         for part, statistics, by_family in summaries(members):
             evaluation.summarise(part, statistics, split=split, by_family=by_family)

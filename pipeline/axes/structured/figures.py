@@ -1,4 +1,4 @@
-"""Figures of structured sampling: 2, 3 and 8 of the paper, and of which models and prompts they are."""
+"""Figures of structured sampling: 2 to 8 of the paper."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,24 +9,47 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from pipeline.axes.structured.families import family_drawings
 from pipeline.config.evaluation import BASELINES
-from pipeline.config.params import BASE, Params
+from pipeline.config.params import BASE
+from pipeline.core.laws.families import FAMILIES
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt
-from pipeline.report.evaluations import Evaluations, display_names, rows_of
+from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.figures.drawing import (
     STYLE,
     TARGET_COLOR,
     Drawing,
     condition_colors,
+    condition_markers,
     law_title,
+    panel_grid,
     shared_legend,
     side_by_side,
 )
 
+W1, WASSERSTEIN, KL = "wasserstein_1_normalised", "wasserstein_1_normalised_prompt_median", "logit_kl_nats"
+LABELS = {WASSERSTEIN: "median W1 / (Q95 − Q05)", KL: "logit KL (nats)"}
+FAMILY_FIGURES = {
+    "figure4": (WASSERSTEIN, "ood", "Figure 4. Median normalised W1 of each held-out distribution"),
+    "figure5": (KL, "ood", "Figure 5. Logit KL of each held-out distribution"),
+    "figure6": (KL, "unseen", "Figure 6. Logit KL at unseen parameters of each distribution"),
+    "figure7": (WASSERSTEIN, "unseen", "Figure 7. Median normalised W1 at unseen parameters of each distribution"),
+}
+"""Metric, split and caption by file name."""
+SPLIT_TITLES = {"ood": "Held-out families (OOD)", "unseen": "Unseen parameters"}
+POINTS = (
+    "95% intervals resample prompts and samples. Logarithmic, each panel with its own axis. Cross at the top: "
+    "undefined, no valid answer. Dotted: a perfect sampler of as many answers."
+)
+CAPTIONS = {
+    WASSERSTEIN: f"Median over the distribution's prompts that have a valid answer, every model by itself. {POINTS}",
+    KL: (
+        "Mean over the distribution's prompts, every model by itself. 95% intervals resample prompts; none of a single "
+        "one. Logarithmic, each panel with its own axis."
+    ),
+}
 SSOT_CONDITIONS = ("base", "ssot", "soft")
 SSOT_MODEL = "gpt_oss_20b"
 """The model that the paper's Figure 8 is of."""
@@ -59,85 +82,44 @@ def ssot_model(models: Sequence[str], metrics: pd.DataFrame) -> str | None:
     return next((model for model in (SSOT_MODEL, *models) if model in asked and model in models), None)
 
 
-def structured_drawings(params: Params, evaluations: Evaluations, prompts: Sequence[Prompt]) -> dict[str, Drawing]:
-    """Figures 2 to 8 of what was evaluated, by file name; ``prompts`` are those of the evaluated splits."""
-    metrics, names, conditions = evaluations.metrics, display_names(params), params.conditions
-    # All that Figure 2 needs, and little to send to another process.
-    aggregates = rows_of(metrics, axis="structured", family="", metric="wasserstein_1_normalised")
-    if aggregates.empty:
-        return {}
-    caption = "Figure 2. Family-median normalised W1 with 95% intervals; hatched where undefined."
+def structured_drawings(context: ReportContext) -> dict[str, Drawing]:
+    """Figures 2 to 8 by file name, each drawn where it has something to show."""
+    names, conditions = context.names, context.conditions
+    rows = rows_of(context.metrics, axis="structured")
+    rows = rows[rows["condition"].isin(conditions)]
+    aggregates = rows_of(rows, family="", metric=W1)
+    parts = {title: rows_of(aggregates, split=split) for split, title in SPLIT_TITLES.items()}
     drawings = {
-        "figure2": Drawing(structured_bars, (aggregates, names, conditions), caption),
-        **family_drawings(metrics, names, conditions, prompts),
-    }
-    overlaid = overlay_prompts(prompts)
-    tokenizers = {name: model.tokenizer for name, model in params.models.items()}
-    samples = evaluations.samples(overlay_models(tokenizers, conditions, metrics), conditions)
-    if overlaid and samples:
-        drawings["figure3"] = Drawing(
-            sample_overlays,
-            (overlaid, samples, {model: names[model] for model in samples}, conditions),
-            "Figure 3. Held-out laws (black) with samples of each condition.",
+        "figure2": Drawing(
+            interval_panels,
+            (parts, names, conditions, "family-median W1 / (Q95 − Q05)", 2.0),
+            f"Figure 2. Normalised W1, the median over families. {POINTS}",
         )
-    model, compared = ssot_model(list(names), metrics), [c for c in SSOT_CONDITIONS if c in (*conditions, "ssot")]
-    if overlaid and model is not None and (samples := evaluations.samples([model], compared)):
+    }
+    overlaid, tokenizers = overlay_prompts(context.prompts), {n: m.tokenizer for n, m in context.params.models.items()}
+    samples = context.evaluations.samples(overlay_models(tokenizers, conditions, context.metrics), conditions)
+    drawings["figure3"] = Drawing(
+        sample_overlays,
+        (overlaid, samples, {model: names[model] for model in samples}, conditions),
+        "Figure 3. Held-out laws (black) with samples of each condition.",
+    )
+    for name, (metric, split, title) in FAMILY_FIGURES.items():
+        prompts = [prompt for prompt in context.prompts if prompt.split == split]
+        of_metric = rows_of(rows, split=split, metric=metric)
+        parts = {_family_title(family, prompts): rows_of(of_metric, family=family) for family in FAMILIES}
+        arguments = (parts, names, conditions, LABELS[metric])
+        drawings[name] = Drawing(interval_panels, arguments, f"{title}. {CAPTIONS[metric]}")
+    if (model := ssot_model(list(names), context.metrics)) is not None:
+        compared = [condition for condition in SSOT_CONDITIONS if condition in (*conditions, "ssot")]
         shown = [prompt for prompt in overlaid if prompt.family in SSOT_FAMILIES] or overlaid[: len(SSOT_FAMILIES)]
         which = "" if model == SSOT_MODEL else " (the paper's is of GPT-OSS-20B)"
         drawings["figure8"] = Drawing(
             sample_overlays,
-            (shown, samples, {model: names[model]}, compared),
+            (shown, context.evaluations.samples([model], compared), {model: names[model]}, compared),
             f"Figure 8. Laws of Figure 3 (black) with samples of {', '.join(compared)}; ssot is String Seed of "
             f"Thought: {names[model]}{which}.",
         )
-    return dict(sorted(drawings.items()))
-
-
-def structured_bars(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure:
-    """Figure 2: family-median normalised W1, held-out families left, unseen parameters right.
-
-    Whiskers are 95% intervals; the dotted line is the perfect-sampler floor; a hatched
-    bar is an undefined aggregate; an evaluation that was not run has no bar.
-    """
-    with plt.rc_context(STYLE):
-        width = max(5.2, 1.6 + 1.1 * len(models))
-        figure, panels = plt.subplots(1, 2, figsize=(width, 2.9), sharey=True, layout="constrained")
-        titles = {"ood": "Held-out families (OOD)", "unseen": "Unseen parameters"}
-        for panel, (split, title) in zip(panels, titles.items(), strict=True):
-            rows = rows_of(metrics, split=split, metric="wasserstein_1_normalised")
-            _bars(panel, rows[rows["condition"].isin(conditions)], models, conditions)
-            panel.set_title(title)
-        panels[0].set_ylabel("family-median W1 / (Q95 − Q05)")
-        shared_legend(figure, panels[:1])
-    return figure
-
-
-def _bars(panel: Axes, rows: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> None:
-    finite = rows["value"][np.isfinite(rows["value"].astype(float))]
-    height, places = float(finite.max()) if len(finite) else 1.0, {model: place for place, model in enumerate(models)}
-    colors, width = condition_colors(conditions), min(0.25, 0.75 / len(conditions))
-    crowded, many = len(models) > 2 or len(conditions) > 3, len(models) > 2
-    for shift, condition in zip(side_by_side(len(conditions), 0.27), conditions, strict=True):
-        for row in rows[rows["condition"] == condition].itertuples():
-            if row.model not in places:
-                continue
-            x = places[row.model] + shift
-            if not math.isfinite(row.value):
-                look = {"facecolor": "none", "edgecolor": colors[condition], "hatch": "////"}
-                panel.bar(x, height, width, label=f"{condition} (undefined)", **look)
-                continue
-            panel.bar(x, row.value, width, color=colors[condition], label=condition)
-            if math.isfinite(row.ci_low):
-                panel.plot([x, x], [row.ci_low, row.ci_high], color="#333333", linewidth=0.9)
-            offset = {"xytext": (0, 1), "textcoords": "offset points", "rotation": 90 if crowded else 0}
-            top = (x, np.nanmax([row.value, row.ci_high]))
-            panel.annotate(f"{row.value:.3f}", top, ha="center", va="bottom", fontsize=6, **offset)
-    if len(rows):
-        floor = float(rows["floor"].mean())
-        panel.axhline(floor, color=TARGET_COLOR, linewidth=0.8, linestyle=":", label="perfect sampler")
-    names = list(models.values())
-    panel.set_xticks(range(len(names)), names, rotation=20 if many else 0, ha="right" if many else "center")
-    panel.set_xlim(-0.6, len(models) - 0.4)
+    return drawings
 
 
 def sample_overlays(
@@ -145,11 +127,13 @@ def sample_overlays(
     samples: Mapping[str, Mapping[tuple[str, str], np.ndarray]],
     models: Mapping[str, str],
     conditions: Sequence[str],
-) -> Figure:
+) -> Figure | None:
     """Figures 3 and 8: the target law with the samples of each condition, a panel a prompt, a block of lines a model.
 
     Valid samples are by model, then by condition and prompt_id.
     """
+    if not (prompts and samples):
+        return None
 
     def draw(panel: Axes, prompt: Prompt, own: Mapping[tuple[str, str], np.ndarray]) -> None:
         draws = {c: own[c, prompt.prompt_id] for c in conditions if (c, prompt.prompt_id) in own}
@@ -220,3 +204,79 @@ def _pmf_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray], col
         panel.bar(support + shift, shares, 0.75 / number, color=colors[condition], label=condition)
     _outside_note(panel, draws, low, high)
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+
+
+def interval_panels(
+    parts: Mapping[str, pd.DataFrame],
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    label: str,
+    height: float = 1.35,
+) -> Figure | None:
+    """Figures 2 and 4 to 7: a panel for the rows of each part, by its title; parts and models without any are left out.
+
+    ``height`` is a panel's, in inches.
+    """
+    parts = {title: rows for title, rows in parts.items() if rows["model"].isin(models).any()}
+    shown = [model for model in models if any((rows["model"] == model).any() for rows in parts.values())]
+    if not shown:
+        return None
+    columns, names, many = (
+        min(len(parts), 3 if len(parts) <= 6 else 4),
+        [models[model] for model in shown],
+        len(shown) > 2,
+    )
+    with plt.rc_context(STYLE):
+        width = max(1.8, 0.7 + 0.16 * len(shown))
+        figure, panels = panel_grid(len(parts), columns, width, height, 0.9 + 0.4 * many, sharex=True)
+        for place, (panel, (title, rows)) in enumerate(zip(panels, parts.items(), strict=True)):
+            _interval_panel(panel, rows[rows["model"].isin(shown)], shown, conditions)
+            panel.set_title(title, fontsize=7)
+            # The panel below may be one of those that are off: the lowest of each column carries the names.
+            panel.tick_params(axis="x", length=0, labelbottom=place + columns >= len(parts))
+        for panel in panels[-columns:]:
+            panel.set_xticks(range(len(names)), names, rotation=90 if many else 0, fontsize=6.5, parse_math=False)
+        panels[0].set_xlim(-0.6, len(names) - 0.4)
+        figure.supylabel(label, fontsize=8)
+        shared_legend(figure, panels, most_columns=4)
+    return figure
+
+
+def _family_title(family: str, prompts: Sequence[Prompt]) -> str:
+    own = [prompt for prompt in prompts if prompt.family == family]
+    if len(own) != 1:
+        name = FAMILIES[family].display_name
+        return f"{name} ({len(own)} settings)" if own else name
+    title = law_title(own[0])
+    return title if len(title) <= 25 else title.replace("(", "\n(", 1)
+
+
+def _interval_panel(panel: Axes, rows: pd.DataFrame, models: Sequence[str], conditions: Sequence[str]) -> None:
+    """Points with intervals: one artist per condition, because a figure may have a thousand of them."""
+    colors, markers = condition_colors(conditions), condition_markers(conditions)
+    for shift, condition in zip(side_by_side(len(conditions), 0.24), conditions, strict=True):
+        own, color = rows[rows["condition"] == condition], colors[condition]
+        x = own["model"].map(models.index).to_numpy(float) + shift
+        value, low, high = (own[name].to_numpy(float) for name in ("value", "ci_low", "ci_high"))
+        drawn, undefined = np.isfinite(value) & (value > 0), ~np.isfinite(value)
+        panel.plot(x[drawn], value[drawn], markers[condition], color=color, markersize=3, label=condition)
+        # A lower end of 0 has no place on a logarithmic axis: the line then ends where the axis does.
+        bounded = drawn & np.isfinite(low)
+        panel.vlines(x[bounded], np.maximum(low, value * 1e-2)[bounded], high[bounded], color=color, linewidth=0.9)
+        if undefined.any():
+            look = {"color": color, "markersize": 4, "label": f"{condition} (undefined)"}
+            top = np.full(undefined.sum(), 0.95)
+            panel.plot(x[undefined], top, "x", transform=panel.get_xaxis_transform(), **look)
+    floors = rows["floor"].dropna()
+    if len(floors):
+        look = {"color": TARGET_COLOR, "linewidth": 0.8, "linestyle": ":", "label": "perfect sampler"}
+        panel.axhline(float(floors.median()), **look)
+    panel.set_yscale("log")
+    panel.yaxis.set_major_locator(LogLocator(numticks=5))
+    # Two dozen panels with eight minor ticks per decade would take most of the time that the figure takes.
+    panel.yaxis.set_minor_locator(NullLocator())
+    panel.tick_params(axis="y", labelsize=6.5)
+    # At least two labelled decades, so that its numbers can be read.
+    low, high = panel.get_ylim()
+    if math.isfinite(low) and low > 0:
+        panel.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))

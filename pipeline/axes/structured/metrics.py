@@ -42,13 +42,6 @@ METRICS = (
         aggregate="median over the finite values within each family; none across families",
         undefined="prompts",
     ),
-    _w1(
-        name="wasserstein_1_window_normalised",
-        title="W1 in the window",
-        definition="The same with answers and target clipped to the target's 0.001 and 0.999 quantiles.",
-        formula_text="W1 of clip(x, Q(.001), Q(.999)) from clip(Q, Q(.001), Q(.999)), / (Q95 - Q05)",
-        source=OURS,
-    ),
     Metric(
         name="valid_rate",
         title="Valid rate",

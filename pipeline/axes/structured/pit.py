@@ -5,17 +5,13 @@ On this scale every family has the same unit, and distances are finite for laws 
 
 import math
 import re
-from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 
 from pipeline.core.laws.family import Law
 from pipeline.core.prompts.number_answers import strip_reasoning
 
-NUM_BINS = 20
-"""Bins of equal width in a histogram of PITs."""
-LARGEST_CELL = 1 / NUM_BINS
+LARGEST_CELL = 0.05
 """Most of the law's probability over which a rounded answer is spread."""
 _LITERAL = re.compile(r"[+-]?[0-9]*(?:\.(?P<decimals>[0-9]*))?(?:[eE](?P<exponent>[+-]?[0-9]+))?")
 
@@ -23,13 +19,11 @@ _LITERAL = re.compile(r"[+-]?[0-9]*(?:\.(?P<decimals>[0-9]*))?(?:[eE](?P<exponen
 def printed_decimals(text: str) -> float:
     """Decimals at which a valid answer is printed: 2 for "3.14", 0 for "3" and "3.", 4 for "1.5e-3", -2 for "3e2".
 
-    Kept within -300 and 300, where powers of ten are finite. Raises ValueError for what is no number.
+    Kept within -300 and 300, where powers of ten are finite.
     """
-    found = _LITERAL.fullmatch(strip_reasoning(text) or "")
-    if found is None:
-        raise ValueError(f"{text!r} is no number")
+    literal = _LITERAL.fullmatch(strip_reasoning(text))
     # As floats: an exponent of any length is legal, and Python limits the digits of an integer.
-    decimals = len(found["decimals"] or "") - float(found["exponent"] or 0)
+    decimals = len(literal["decimals"] or "") - float(literal["exponent"] or 0)
     return min(max(decimals, -300.0), 300.0)
 
 
@@ -68,15 +62,3 @@ def count_invalid_as_one(distance: float, valid_rate: float) -> float:
     Defined without a valid answer, where ``distance`` is NaN; NaN without any answer.
     """
     return 1.0 if valid_rate == 0 else valid_rate * distance + 1 - valid_rate
-
-
-def histogram_table(pits: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    """PIT histograms by prompt: prompt_id, bin (0 to NUM_BINS - 1), count, expected (of a perfect sampler)."""
-    return pd.DataFrame(
-        [
-            (prompt_id, number, count, len(values) / NUM_BINS)
-            for prompt_id, values in pits.items()
-            for number, count in enumerate(np.histogram(values, bins=NUM_BINS, range=(0, 1))[0].tolist())
-        ],
-        columns=["prompt_id", "bin", "count", "expected"],
-    )

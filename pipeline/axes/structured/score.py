@@ -1,21 +1,20 @@
-"""Logit-level scores: forward KL from next-token targets at prefixes along sampled paths.
+"""What the model's probabilities say: its divergence along sampled paths of tries, and bounds on its exact law.
 
-Two targets: ``grid``, the trie of the evaluation space (the paper's), and ``rounded_law``, every
-decimal of the law. The grid keeps few of the decimals, so its last digits are arbitrary and
-its KL cannot reach 0; that of the rounded law can.
+Tries are of two targets: ``grid``, the evaluation space (the paper's), and ``rounded_law``, every decimal of the law.
+The grid keeps few of the decimals, so its last digits are arbitrary and its KL cannot reach 0.
 """
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pandas as pd
 
 from pipeline.artifacts.prompts import read_prompts
-from pipeline.artifacts.scores import PATH_SCORE_COLUMNS
+from pipeline.artifacts.scores import CDF_COLUMNS, EXACT_COLUMNS, PATH_SCORE_COLUMNS
 from pipeline.artifacts.tries import TrieStore
 from pipeline.config.conditions import adapter_directory
-from pipeline.config.params import Params
 from pipeline.core.laws.rounded_law import rounded_law
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream
@@ -24,43 +23,6 @@ from pipeline.core.tries.trie import Trie
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.stages.resumable import resumable
-
-if TYPE_CHECKING:
-    from pipeline.core.tries.digit_tokens import DigitTokens
-    from pipeline.engines.loading.conditioned_model import ConditionedModel
-    from pipeline.engines.loading.model import PositionLogits
-
-
-def path_scores(
-    config: Params,
-    name: str,
-    opened: "ConditionedModel",
-    logits_at: "PositionLogits",
-    rule: "DigitTokens | None",
-    prompt: Prompt,
-    trie: Trie,
-) -> list[tuple]:
-    """Target, path, prefix and KL in nats at every prefix along the paths of one prompt; ``trie`` is the grid's."""
-    from pipeline.engines.scoring.token_scores import score_paths
-
-    targets: dict[str, Trie | ImplicitTrie] = {"grid": trie}
-    if rule is not None:
-        targets["rounded_law"] = ImplicitTrie(rounded_law(prompt.law, config.discretize.eval.num_decimals), rule)
-    rows = []
-    for target, tokens in targets.items():
-        scores = score_paths(
-            logits_at,
-            opened.encode(prompt.text),
-            tokens,
-            config.evaluate.paths_per_prompt,
-            # The same paths for every condition of a model: their difference has no path noise.
-            random_stream(config.seed, "score", "structured", name, prompt.prompt_id, target),
-            opened.tokenizer.pad_token_id or 0,
-            opened.device,
-        )
-        for path_index, divergences in enumerate(scores):
-            rows.extend((target, path_index, k, float(kl)) for k, kl in enumerate(divergences))
-    return rows
 
 
 def main(
@@ -72,26 +34,71 @@ def main(
     prompts: list[Path],
     tries: Path,
     output: Path,
+    exact: Path,
+    cdf: Path,
 ) -> None:
-    """Write KL(q || model) in nats per prompt, target, path and prefix."""
-    requests, store, config = read_prompts(*prompts), TrieStore(tries), run.params
-    settings, named = config.models[model], {prompt.prompt_id: prompt for prompt in requests}
+    """Write KL(q || model) in nats by prompt, target, path and prefix, to ``exact`` bounds of every prompt, and to
+    ``cdf`` bounds of distribution functions.
 
-    def score(missing: dict[str, Prompt]) -> Iterator[dict[str, list[tuple]]]:
+    Without a digit rule the tokenizer's numbers cannot be expanded digit by digit: there are no bounds then.
+    """
+    requests, store = {prompt.prompt_id: prompt for prompt in read_prompts(*prompts)}, TrieStore(tries)
+    config, probe = run.params, next(iter(requests.values())).text
+    settings, decimals = config.models[model], config.discretize.eval.num_decimals
+
+    def score(missing: dict[str, Prompt]) -> Iterator[dict[str, dict[str, Any]]]:
+        from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
         from pipeline.engines.loading.digit_rule import answer_tokens
         from pipeline.engines.loading.model import position_logits
+        from pipeline.engines.scoring.token_scores import score_paths
+        from pipeline.engines.scoring.tree_scorer import TreeScorer
 
-        opened = open_model(settings, model_report, adapter_directory(condition, weights), requests[0].text)
-        logits_at = position_logits(opened.model)
-        _, rule = answer_tokens(opened.tokenizer, settings.terminator, config.discretize.eval.num_decimals)
+        opened = open_model(settings, model_report, adapter_directory(condition, weights), probe)
+        logits_at, scorer = position_logits(opened.model), TreeScorer(opened.model)
+        _, rule = answer_tokens(opened.tokenizer, settings.terminator, decimals)
+        padding, number = opened.tokenizer.pad_token_id or 0, config.evaluate.paths_per_prompt
         for name, prompt in missing.items():
-            yield {name: path_scores(config, model, opened, logits_at, rule, prompt, store[name])}
+            ids = opened.encode(prompt.text)
+            targets: dict[str, Trie | ImplicitTrie] = {"grid": store[name]}
+            if rule is not None:
+                targets["rounded_law"] = ImplicitTrie(rounded_law(prompt.law, decimals), rule)
+            found: dict[str, Any] = {"paths": {}}
+            for target, trie in targets.items():
+                # The same paths for every condition of a model: their difference has no path noise.
+                rng = random_stream(config.seed, "score", "structured", model, name, target)
+                paths = score_paths(logits_at, ids, trie, number, rng, padding, opened.device)
+                found["paths"][target] = [list(map(float, divergences)) for divergences in paths]
+            if rule is not None:
+                bounds = bound_number_law(
+                    prompt.law,
+                    rule,
+                    scorer.path_scorer(ids, candidate_tokens(rule)),
+                    width=config.evaluate.bounds_width,
+                    max_positions=config.evaluate.bounds_max_positions,
+                    max_new_tokens=config.generate.structured.max_new_tokens,
+                )
+                found |= {column: getattr(bounds, column) for column in EXACT_COLUMNS[1:]}
+                found["cdf"] = {column: values.tolist() for column, values in bounds.distribution.items()}
+            yield {name: found}
 
-    with resumable(run, "prompt", len(named)) as done:
-        scored = zip(named, done(named, score), strict=True)
-        entries = [(name, *row) for name, rows in scored for row in rows]
-        run.write_table(output, pd.DataFrame(entries, columns=list(PATH_SCORE_COLUMNS)))
-        run.write_record(num_prefixes=len(entries))
+    with resumable(run, "prompt", len(requests)) as done:
+        scored = dict(zip(requests, done(requests, score), strict=True))
+        paths = [
+            (name, target, path, prefix, kl)
+            for name, found in scored.items()
+            for target, sampled in found["paths"].items()
+            for path, divergences in enumerate(sampled)
+            for prefix, kl in enumerate(divergences)
+        ]
+        bounds = [
+            (name, *(found.get(column, math.nan) for column in EXACT_COLUMNS[1:])) for name, found in scored.items()
+        ]
+        parts = [pd.DataFrame({"prompt_id": name, **found["cdf"]}) for name, found in scored.items() if "cdf" in found]
+        distributions = (pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()).reindex(columns=CDF_COLUMNS)
+        run.write_table(output, pd.DataFrame(paths, columns=list(PATH_SCORE_COLUMNS)))
+        run.write_table(exact, pd.DataFrame(bounds, columns=list(EXACT_COLUMNS)))
+        run.write_table(cdf, distributions.astype(dict.fromkeys(CDF_COLUMNS[1:], "float64")))
+        run.write_record(num_prompts=len(scored), num_prefixes=len(paths))
 
 
 if __name__ == "__main__":

@@ -2,38 +2,23 @@
 
 from pipeline.dag.stage_kinds import TEST_PROMPTS, AxisStages, baseline_generation, generation, scoring, table
 
-TRIES = "{artifacts}/tries/{tokenizer}/eval"
 DESCRIPTION = "Answers to the structured-sampling prompts"
+SCORES = table("scores", "structured")
 STAGES = AxisStages(
     generate=(generation("structured", DESCRIPTION, prompts=TEST_PROMPTS),),
     baselines=(baseline_generation("structured", DESCRIPTION, TEST_PROMPTS),),
     score=(
         scoring(
             "score-structured",
-            "Forward KL along sampled trie paths",
+            "Forward KL along sampled trie paths, and the model's exact law over answers",
             "structured",
-            {"prompts": TEST_PROMPTS, "tries": TRIES},
-            {"output": table("scores", "structured")},
-            ("seed", "evaluate.paths_per_prompt", "discretize.eval.num_decimals"),
-            "path_scores",
-        ),
-        scoring(
-            "exact-structured",
-            "The model's exact law over answers",
-            "structured",
-            {"prompts": TEST_PROMPTS},
-            {
-                "output": table("exact", "structured"),
-                "cdf": "{artifacts}/exact/structured/{model}/{condition}.cdf.parquet",
-            },
+            {"prompts": TEST_PROMPTS, "tries": "{artifacts}/tries/{tokenizer}/eval"},
+            {"output": SCORES, **{name: SCORES.replace(".parquet", f".{name}.parquet") for name in ("exact", "cdf")}},
             (
-                "discretize.eval.num_decimals",
-                "generate.structured.max_new_tokens",
-                "evaluate.bounds_width",
-                "evaluate.bounds_max_positions",
+                *("seed", "discretize.eval.num_decimals", "generate.structured.max_new_tokens"),
+                *("evaluate.paths_per_prompt", "evaluate.bounds_width", "evaluate.bounds_max_positions"),
             ),
-            "exact_law",
-            step="exact",
+            "structured_scores",
         ),
     ),
 )

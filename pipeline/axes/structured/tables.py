@@ -1,14 +1,11 @@
 """Tables of structured sampling: 6 to 9, calibration, the exact law, and paired tests."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import pandas as pd
-
 from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
-from pipeline.config.retention import TestsConfig
 from pipeline.core.statistics.condition_tests import SSOT_PAIRS, TESTED, compare_conditions, method_pairs
-from pipeline.report.evaluations import Evaluations, ReportContext, rows_of
+from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.table import (
     DASH,
     RATIO_TITLE,
@@ -22,8 +19,6 @@ from pipeline.report.table import (
     specified,
 )
 
-COMPARED = ("base", "soft", "ssot")
-"""Conditions of Tables 8 and 9, of which soft may not be among the methods."""
 TESTS_TABLE = "structured_tests"
 SPLIT_CAPTIONS = {"ood": "held-out (OOD) families", "unseen": "unseen parameters"}
 _RATIO = f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets)."
@@ -73,16 +68,16 @@ EXACT_TABLE = TableSpec(
     "exact",
     "The exact law beside the sampled figures",
     (
-        Column("wasserstein_1_window_normalised", title="W1 in the window, sampled"),
+        Column("wasserstein_1_normalised", title="W1, sampled"),
         Column("exact_wasserstein_1_normalised", title="W1 in the window, computed"),
         Column("valid_rate", title="Valid rate, sampled"),
         Column("exact_support_rate", title="In the support, computed"),
         Column("logit_kl_rounded_law_nats"),
     ),
     "Computed: from the model's probabilities of digit prefixes, without sampling and with tokens that no plain "
-    "decimal has left out. The middle of certified bounds, whose ends are in per_prompt.parquet of the evaluation. W1 "
-    "here has samples and law clipped to the window between the target's 0.001 and 0.999 quantiles, as the paper's "
-    "grid does.",
+    "decimal has left out. The middle of certified bounds, whose ends are in per_prompt.parquet of the evaluation. The "
+    "computed W1 has both laws clipped to the window between the target's 0.001 and 0.999 quantiles, as the paper's "
+    "grid does; samples are not clipped.",
     "Split",
 )
 
@@ -96,39 +91,24 @@ def structured_tables(context: ReportContext) -> list[Table | None]:
     if "exact_support_rate" in reported:
         tables.append(specified(EXACT_TABLE, context, context.conditions))
     if len(rows_of(context.metrics, axis="structured", condition="ssot")):
-        compared = [condition for condition in COMPARED if condition in (*context.conditions, "ssot")]
+        # Soft may not be among the methods.
+        compared = [condition for condition in ("base", "soft", "ssot") if condition in (*context.conditions, "ssot")]
         tables += [specified(spec, context, compared) for spec in SSOT_TABLES]
     return [*tables, comparison_table(context)]
-
-
-def per_prompt_metrics(evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
-    """Columns model, condition, prompt_id, split, family and TESTED (NaN where a condition lacks one)."""
-    names = ("prompt_id", "split", "family")
-    return evaluations.stacked("structured", "per_prompt", names, models, conditions, optional=TESTED)
-
-
-def perfect_sampler_scores(metrics: pd.DataFrame) -> dict[tuple[str, str, str, str], float]:
-    """Floor of each aggregate of TESTED by (model, condition, split, metric)."""
-    aggregates = rows_of(metrics, axis="structured", family="")
-    chosen = aggregates[aggregates["metric"].isin(TESTED)]
-    columns = ["model", "condition", "split", "metric"]
-    return dict(zip(chosen[columns].itertuples(index=False, name=None), chosen["floor"], strict=True))
-
-
-def margins_of(settings: TestsConfig) -> dict[str, float]:
-    """Smallest difference that matters by metric of TESTED."""
-    return dict.fromkeys(TESTED, settings.wasserstein_margin) | {"logit_kl_nats": settings.logit_kl_margin}
 
 
 def comparison_table(context: ReportContext) -> Table | None:
     """Paired tests of ``method_pairs`` and SSOT_PAIRS; None without pairs."""
     params, evaluations, conditions = context.params, context.evaluations, context.conditions
     significance = params.tests.significance
+    columns = ("prompt_id", "split", "family")
+    aggregates = rows_of(evaluations.metrics, axis="structured", family="")
+    floors = aggregates[aggregates["metric"].isin(TESTED)].set_index(["model", "condition", "split", "metric"])["floor"]
     tests = compare_conditions(
-        per_prompt_metrics(evaluations, context.names, (*conditions, "ssot")),
+        evaluations.stacked("structured", "per_prompt", columns, context.names, (*conditions, "ssot"), optional=TESTED),
         (*method_pairs(conditions), *SSOT_PAIRS),
-        perfect_sampler_scores(evaluations.metrics),
-        margins_of(params.tests),
+        floors.to_dict(),
+        dict.fromkeys(TESTED, params.tests.wasserstein_margin) | {"logit_kl_nats": params.tests.logit_kl_margin},
         params.seed,
         significance,
         params.evaluate.bootstrap_replicates,

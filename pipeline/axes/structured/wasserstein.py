@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.axes.structured.pit import printed_decimals
-from pipeline.core.laws.discretize import QUANTILE_RANGE
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.laws.quantiles import interquantile_width, quantile
@@ -21,23 +20,16 @@ def mid_quantiles(law: Law | FiniteLaw, size: int) -> np.ndarray:
     return quantile(law, (np.arange(1, size + 1) - 0.5) / size)
 
 
-def distances(ordered: np.ndarray, law: Law | FiniteLaw) -> dict[str, np.ndarray]:
-    """Eq. 5 of R samples, each a row of float64[R, n] in ascending order: float64[R] by column, NaN without samples.
+def wasserstein_1(ordered: np.ndarray, law: Law | FiniteLaw) -> np.ndarray:
+    """Eq. 5 over Q95 - Q05 of R samples, ascending rows of float64[R, n]: float64[R], NaN without samples.
 
     The mean distance of order statistics from the law's mid-quantiles, the paper's estimate: it differs from the exact
-    distance between the empirical and the target law, which integrates |F_N - F|. Divided by Q95 - Q05 of the target;
-    and the same with samples and law clipped to the window between the target's 0.001 and 0.999 quantiles, which is
-    what the exact law's bounds are for (``pipeline.core.exact.number_law``).
+    distance between the empirical and the target law, which integrates |F_N - F|.
     """
-    names = ("wasserstein_1_normalised", "wasserstein_1_window_normalised")
     width = interquantile_width(law)
     if not (ordered.shape[1] and width > 0):
-        return {name: np.full(len(ordered), math.nan) for name in names}
-    reference = mid_quantiles(law, ordered.shape[1])
-    window = np.clip(quantile(law, np.array(QUANTILE_RANGE)), *law.support)
-    whole = np.abs(ordered - reference).mean(axis=1)
-    clipped = np.abs(np.clip(ordered, *window) - np.clip(reference, *window)).mean(axis=1)
-    return dict(zip(names, (whole / width, clipped / width), strict=True))
+        return np.full(len(ordered), math.nan)
+    return np.abs(ordered - mid_quantiles(law, ordered.shape[1])).mean(axis=1) / width
 
 
 def perfect_sampler_replicates(
@@ -63,20 +55,14 @@ def perfect_sampler_replicates(
 class PromptResult:
     """The parsed answers to one prompt."""
 
-    samples: np.ndarray
-    """float64[num_valid], the valid ones."""
-    decimals: np.ndarray
-    """float64[num_valid], how many decimals each is printed with."""
-    num_samples: int
-    """Answers, valid or not."""
-    invalid: dict[str, int]
-    """Number of answers by the reason why they are invalid (``Invalid``)."""
+    samples: np.ndarray  # float64[num_valid], the valid ones
+    decimals: np.ndarray  # float64[num_valid], how many decimals each is printed with
+    num_samples: int  # answers, valid or not
+    invalid: dict[str, int]  # number of answers by the reason why they are invalid
     wasserstein_1_normalised: float
-    wasserstein_1_window_normalised: float
 
     @property
     def valid_rate(self) -> float:
-        """Share of answers that are valid."""
         return len(self.samples) / self.num_samples if self.num_samples else math.nan
 
 
@@ -87,8 +73,9 @@ def evaluate_prompt(texts: Sequence[str | Invalid], law: Law | FiniteLaw) -> Pro
     samples = np.array([value for value, _ in valid], dtype=np.float64)
     decimals = np.array([printed_decimals(text) for _, text in valid], dtype=np.float64)
     invalid = Counter(value.value for value in parsed if isinstance(value, Invalid))
-    found = {name: float(values[0]) for name, values in distances(np.sort(samples)[None], law).items()}
-    return PromptResult(samples, decimals, len(texts), dict(invalid), **found)
+    return PromptResult(
+        samples, decimals, len(texts), dict(invalid), float(wasserstein_1(np.sort(samples)[None], law)[0])
+    )
 
 
 def prompt_row(prompt: Prompt, result: PromptResult) -> dict:
@@ -101,6 +88,5 @@ def prompt_row(prompt: Prompt, result: PromptResult) -> dict:
         "num_valid": len(result.samples),
         "valid_rate": result.valid_rate,
         "wasserstein_1_normalised": result.wasserstein_1_normalised,
-        "wasserstein_1_window_normalised": result.wasserstein_1_window_normalised,
         **{f"invalid_{reason.value}": result.invalid.get(reason.value, 0) for reason in Invalid},
     }

@@ -11,8 +11,9 @@ import pandas as pd
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt
-from pipeline.axes.open.score import first_step_laws, leading_row, open_requested
+from pipeline.axes.open.open_ended import law_entropy, leading_tokens
 from pipeline.axes.questions.question import LETTERS, Question, read_questions
+from pipeline.config.conditions import adapter_directory
 from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.dag.execution import StageRun, command_line
 
@@ -65,20 +66,26 @@ def main(
 ) -> None:
     """Write the first-step laws of the questions, and the mean entropy along the default setting's replies."""
     from pipeline.engines.loading.chat import answer_terminator
-    from pipeline.engines.scoring.token_scores import RowScorer
+    from pipeline.engines.loading.conditioned_model import open_model
+    from pipeline.engines.loading.model import position_logits
+    from pipeline.engines.scoring.token_scores import RowScorer, first_step_law
 
     questions = read_questions(prompts)
     names = [question.prompt_id for question in questions]
     replies = rows_by_prompt(generations, (*GENERATION_COLUMNS, SETTING_COLUMN), names)
-    opened, logits_at = open_requested(run, model, condition, model_report, weights, questions)
+    adapter = adapter_directory(condition, weights)
+    opened = open_model(run.params.models[model], model_report, adapter, questions[0].text)
+    logits_at = position_logits(opened.model)
     terminator = answer_terminator(opened.tokenizer, run.params.models[model].terminator)
     scorer = RowScorer(logits_at, run.params.evaluate.tokens_per_pass)
     rows = []
-    for question, law in first_step_laws(run, opened, logits_at, questions):
+    for question in questions:
+        law = first_step_law(logits_at, opened.encode(question.text), opened.device)
         own = replies[question.prompt_id]
         rows.append(
             (
-                *leading_row(question.prompt_id, law),
+                question.prompt_id,
+                *(*leading_tokens(law), law_entropy(law), len(law)),
                 _choice_probabilities(law, len(question.options), opened.tokenizer),
                 _mean_entropy(scorer, opened, terminator, question, own[own[SETTING_COLUMN] == DEFAULT_SETTING]),
             )

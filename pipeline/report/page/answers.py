@@ -1,7 +1,7 @@
 """The page's first screen in words: to each question the effects, and what the paired tests say of them."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
@@ -9,7 +9,7 @@ from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.config.params import BASE
 from pipeline.core.statistics.condition_tests import ALL_PARTS
 from pipeline.report.evaluations import ReportContext, rows_of
-from pipeline.report.retention import one_variant
+from pipeline.report.retention import WITHOUT_BOS
 
 SECONDARY_SPLITS = ("curated", "wildchat")
 """Splits of NoveltyBench; the primary question is of all its prompts together."""
@@ -22,22 +22,25 @@ class Answer(NamedTuple):
     sentences: Sequence[str]
 
 
-def effects(context: ReportContext, axis: str, split: str, metric: str) -> str:
-    """A metric by condition, the median over models where there are several, and a perfect sampler's.
+def effects(
+    context: ReportContext, axis: str, split: str, metric: str, field: Literal["value", "change"] = "value"
+) -> str:
+    """A metric, or its paired change from base, by condition, and a perfect sampler's; medians over several models.
 
     Empty where no condition has it.
     """
-    rows = rows_of(context.metrics, axis=axis, split=split, family="", metric=metric).dropna(subset=["value"])
+    rows = rows_of(context.metrics, axis=axis, split=split, family="", metric=metric).dropna(subset=[field])
     rows = rows[rows["model"].isin(context.names)]
-    medians = rows.groupby("condition")["value"].median()
+    medians = rows.groupby("condition")[field].median()
     digits = METRICS[metric].decimals
-    texts = [f"{name} {medians[name]:.{digits}f}" for name in context.conditions if name in medians]
+    sign = "+" if field == "change" else ""
+    texts = [f"{name} {medians[name]:{sign}.{digits}f}" for name in context.conditions if name in medians]
     if not texts:
         return ""
     floor = rows.loc[rows["condition"].isin(context.conditions), "floor"].median()
-    perfect = "" if pd.isna(floor) else f" (a perfect sampler: {floor:.{digits}f})"
+    perfect = "" if pd.isna(floor) or field == "change" else f" (a perfect sampler: {floor:.{digits}f})"
     models = "" if len(context.names) == 1 else f", medians over {rows['model'].nunique()} models"
-    title = METRICS[metric].title
+    title = METRICS[metric].title + (", change from base" if field == "change" else "")
     where = f", {SHORT_SPLIT_TITLES[split]}" if split in SHORT_SPLIT_TITLES else ""
     return f"{title}{where}: {', '.join(texts)}{perfect}{models}."
 
@@ -55,12 +58,11 @@ def page_answers(context: ReportContext, structured: pd.DataFrame | None, transf
     w1 = "wasserstein_1_normalised"
     calibration = [effects(context, "structured", split, w1) for split in ("ood", "unseen")]
     calibration.append(verdicts(structured if structured is None else rows_of(structured, metric=w1)))
-    primary = [rows_of(one_variant(context.tests(axis)), split=ALL_PARTS) for axis in ("retention", "paloma")]
     cost = [
         effects(context, "retention", "all", "accuracy_difference"),
-        *(effects(context, "paloma", "all", f"bits_per_byte_difference{suffix}") for suffix in ("", "_without_bos")),
+        *(effects(context, "paloma", "all", f"bits_per_byte{suffix}", "change") for suffix in ("", WITHOUT_BOS)),
         effects(context, "mcq", "mcq", "mcq_parse_rate"),
-        verdicts(pd.concat(primary).assign(against=BASE)),
+        verdicts(rows_of(context.tests("retention"), split=ALL_PARTS).assign(against=BASE)),
     ]
     language = [effects(context, "open", "open", name) for name in ("top_p_support_size", "unique_fraction")]
     language.append(effects(context, "mcq", "mcq", "mcq_total_variation"))

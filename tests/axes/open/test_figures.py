@@ -9,7 +9,6 @@ from matplotlib import pyplot as plt
 
 from pipeline.axes.open import figures as figures
 from pipeline.axes.open.figures import answer_shares, displayed_labels
-from pipeline.report.figures.drawing import drawable
 from tests.report.conftest import CONDITIONS
 
 NAMES = {"a": "Model A", "b": "Model B"}
@@ -61,12 +60,6 @@ def test_answer_bars_draw_any_unicode_without_warnings(tmp_path):
     widths = sorted(bar.get_width() for bar in city.patches)
     np.testing.assert_allclose(widths, sorted([3 / 7, 2 / 7, 1 / 7, 1 / 7] * 3))
     assert [text.get_text() for text in weekday.texts] == ["not run"] and len(mammal.patches) == 12
-
-
-def test_characters_without_a_glyph_are_written_as_codes():
-    assert drawable("São $5", 20) == "São $5"
-    assert drawable("\U000f0000x", 20) == "\\U000f0000x"  # private use: no font has it
-    assert drawable("a\nb  c", 20) == "a b c"
 
 
 def test_shares_sum_over_prompts_of_a_category_and_leave_baselines_out():

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.structured.aggregate import DISTANCES, failure_counts, summaries
+from pipeline.axes.structured.aggregate import DISTANCES, summaries
 from pipeline.core.statistics.intervals import over_families, wilson_interval
 from pipeline.core.statistics.summarise import summarise
 
@@ -102,20 +102,9 @@ def test_a_familys_valid_rate_knows_that_answers_come_by_prompt():
     assert (rows["valid_rate", ""]["value"], rows["valid_rate", ""]["n"]) == (0.75, 300)
 
 
-def test_undefined_distances_are_counted():
-    rows = rows_of(
-        table(pit_wasserstein_1=[0.1, math.nan, math.nan, 0.2]), deviations={"pit_wasserstein_1": np.zeros((4, 3))}
-    )
-    assert math.isnan(rows["pit_wasserstein_1", ""]["value"]) and rows["pit_wasserstein_1", ""]["undefined"] == 1
-    assert math.isnan(rows["pit_wasserstein_1", ""]["ci_low"]) and rows["pit_wasserstein_1", "a"]["value"] == 0.1
-    assert rows["pit_wasserstein_1", "b"]["undefined"] == 1
-
-
 def test_figures_that_some_prompts_lack_are_not_aggregated():
-    rows = rows_of(table(exact_support_rate=[0.5, 0.5, math.nan, 0.5], logit_kl_rounded_law_nats=[1.0, 2.0, 3.0, 4.0]))
+    rates, distances = [0.5, 0.5, math.nan, 0.5], [1.0, 2.0, 3.0, 4.0]
+    rows = rows_of(table(exact_support_rate=rates, exact_wasserstein_1_normalised=distances))
     assert ("exact_support_rate", "") not in rows and ("exact_support_rate", "a") not in rows
-    assert rows["logit_kl_rounded_law_nats", ""]["value"] == 3 and rows["logit_kl_rounded_law_nats", ""]["n"] == 4
-
-
-def test_failures_are_counted_by_reason():
-    assert failure_counts(pd.DataFrame({"invalid_empty": [1, 2], "invalid_not_a_number": 0})) == {"empty": 3}
+    exact = rows["exact_wasserstein_1_normalised", ""]
+    assert exact["value"] == 3 and exact["n"] == 4

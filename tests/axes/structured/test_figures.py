@@ -1,49 +1,100 @@
-"""Figures of structured sampling: hatching, missing bars, conditions, which models are shown."""
+"""Figures 2 to 8: hatching, missing bars, panels, intervals, which models and prompts are shown."""
 
-import itertools
 import math
 
+import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
-from pipeline.axes.structured.figures import overlay_models, ssot_model, structured_bars, structured_drawings
+from pipeline.axes.structured.figures import (
+    KL,
+    WASSERSTEIN,
+    interval_panels,
+    overlay_models,
+    ssot_model,
+    structured_drawings,
+)
 from pipeline.config.params import load_params
 from pipeline.core.prompts.structured import build_split
-from pipeline.report.evaluations import read_evaluations
-from tests.report.conftest import CONDITIONS, metric_frame, sampled
+from pipeline.report.evaluations import ReportContext, read_evaluations
+from tests.report.conftest import CONDITIONS, context_of, metric_frame, metric_row, params_of, sampled
 from tests.report.conftest import structured as write_structured
 
-NAMES = {"a": "Model A", "b": "Model B"}
+NAMES = {"a": "Model A", "b": "Model_B", "unused": "No"}
+VALUES = {
+    ("a", "base", "poisson"): 0.5,
+    ("a", "soft", "poisson"): 0.1,
+    ("b", "base", "poisson"): math.nan,
+    ("b", "hard", "maxwell"): 1e11,
+}
+
+
+def by_family(values, split="ood", metric=WASSERSTEIN):
+    """Rows from {(model, condition, family): value}."""
+    rows = [
+        {**metric_row("structured", *key[:2], split, metric, value, width=value / 2, floor=0.02), "family": key[2]}
+        for key, value in values.items()
+    ]
+    return metric_frame(rows)
+
+
+def panels_of(figure):
+    return {axis.get_title(): axis for axis in figure.axes if axis.axison}
+
+
+def drawn(axis, label):
+    return [list(line.get_ydata()) for line in axis.lines if line.get_label() == label]
+
+
+def test_a_panel_for_each_part_of_the_models_that_have_any():
+    rows = by_family(VALUES)
+    parts = {family: rows[rows["family"] == family] for family in ("poisson", "maxwell", "logser")}
+    figure = interval_panels(parts, NAMES, CONDITIONS, "label")
+    panels = panels_of(figure)
+    assert list(panels) == ["poisson", "maxwell"]
+    poisson, maxwell = panels.values()
+    assert drawn(poisson, "base") == [[0.5]] and drawn(poisson, "soft") == [[0.1]]
+    assert drawn(maxwell, "hard") == [[1e11]] and drawn(poisson, "perfect sampler") == [[0.02, 0.02]]
+    # Undefined is a cross, and what was not run is nothing; a model without any is left out.
+    assert len(drawn(poisson, "base (undefined)")) == 1 and drawn(poisson, "hard (undefined)") == []
+    assert [label.get_text() for label in poisson.get_xticklabels()] == ["Model A", "Model_B"]
+    assert interval_panels({"poisson": rows[:0]}, NAMES, CONDITIONS, "label") is None
+
+
+def test_each_figure_draws_its_metric_and_split():
+    # Four values all unlike, and those of a baseline, which the paper's figures leave out.
+    shown = {"figure4": ("ood", WASSERSTEIN), "figure5": ("ood", KL), "figure6": ("unseen", KL)}
+    shown["figure7"] = ("unseen", WASSERSTEIN)
+    values = dict(zip(shown, (0.1, 0.2, 0.3, 0.4), strict=True))
+    rows = [
+        row
+        for name, (split, metric) in shown.items()
+        for condition, factor in (("soft", 1), ("ssot", 9))
+        for row in by_family({("a", condition, "poisson"): factor * values[name]}, split, metric).to_dict("records")
+    ]
+    drawings = structured_drawings(context_of(params_of(["a"]), rows))
+    for name in shown:
+        drawing = drawings[name]
+        (panel,) = panels_of(drawing.function(*drawing.arguments)).values()
+        assert drawn(panel, "soft")[0] == pytest.approx([values[name]]) and drawn(panel, "ssot") == []
+        assert drawing.caption.startswith(f"Figure {name[-1]}.")
+        assert ("Median over" if shown[name][1] == WASSERSTEIN else "Mean over") in drawing.caption
+
+
+@pytest.mark.parametrize(("low", "drawn_low"), [(0.05, 0.05), (0.0, 0.001)])
+def test_intervals_are_drawn_between_their_ends(low, drawn_low):
+    # A lower end of 0 has no place on a logarithmic axis.
+    rows = by_family({("a", "soft", "poisson"): 0.1}).assign(ci_low=low)
+    figure = interval_panels({"Poisson": rows}, NAMES, CONDITIONS, "label")
+    (segments,) = [c.get_segments() for c in figure.axes[0].collections if len(c.get_segments())]
+    assert segments[0][:, 1] == pytest.approx([drawn_low, 0.15])
+    assert np.isfinite(figure.axes[0].get_ylim()).all()
 
 
 @pytest.fixture(autouse=True)
 def closed_figures():
     yield
     plt.close("all")
-
-
-def test_bars_are_hatched_where_undefined_and_absent_where_not_run():
-    values = {("a", "base"): 0.5, ("a", "soft"): 0.1, ("a", "hard"): 0.2, ("b", "base"): math.nan, ("b", "soft"): 0.3}
-    figure = structured_bars(metric_frame(sampled({**values, ("a", "ssot"): 0.05})), NAMES, CONDITIONS)
-    for axis in figure.axes:
-        bars = list(axis.patches)
-        assert [bar.get_hatch() for bar in bars].count("////") == 1 and len(bars) == 5
-        heights = sorted(bar.get_height() for bar in bars if not bar.get_hatch())
-        assert heights == [0.1, 0.2, 0.3, 0.5]
-        # The line of the perfect sampler is that of base, soft and hard; ssot has another.
-        assert axis.lines[-1].get_ydata()[0] == pytest.approx(0.02)
-        whiskers = sorted(list(line.get_ydata()) for line in axis.lines[:-1])
-        assert whiskers == [pytest.approx([value - 0.01, value + 0.01]) for value in heights]
-
-
-def test_bars_of_five_methods_stand_beside_each_other():
-    conditions = ("base", "soft", "hard", "anchored", "mixed", "merged")
-    values = {(model, condition): 0.1 for model in NAMES for condition in conditions}
-    figure = structured_bars(metric_frame(sampled(values)), NAMES, conditions)
-    bars = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in figure.axes[0].patches)
-    assert len(bars) == 12 and all(end < start for (_, end), (start, _) in itertools.pairwise(bars))
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["perfect sampler", *conditions]
 
 
 def test_overlay_models_take_the_best_of_each_tokenizer():
@@ -66,7 +117,8 @@ def test_figure_8_has_four_of_the_laws_of_figure_3(tmp_path, two_models):
     prompts = build_split("ood", selection="selected")
     for condition in ("base", "soft", "ssot"):
         write_structured(tmp_path, "alpha", condition, 0.1, prompts)
-    drawings = structured_drawings(load_params(two_models), read_evaluations(tmp_path), prompts)
+    config, evaluations = load_params(two_models), read_evaluations(tmp_path)
+    drawings = structured_drawings(ReportContext(config, evaluations, prompts))
     main, compared = (drawings[name] for name in ("figure3", "figure8"))
     own, of_main = ([prompt.prompt_id for prompt in drawing.arguments[0]] for drawing in (compared, main))
     assert len(own) == 4 and set(own) < set(of_main) and len(of_main) == 6
@@ -75,5 +127,5 @@ def test_figure_8_has_four_of_the_laws_of_figure_3(tmp_path, two_models):
     assert [axis.axison for axis in figure.axes] == [True] * 4
     # Families of one's own: those of Figure 3.
     few = [prompt for prompt in prompts if prompt.family in ("maxwell", "chi")]
-    drawings = structured_drawings(load_params(two_models), read_evaluations(tmp_path), few)
+    drawings = structured_drawings(ReportContext(config, evaluations, few))
     assert [prompt.family for prompt in drawings["figure8"].arguments[0]] == ["maxwell", "chi"]

@@ -12,7 +12,6 @@ from scipy import stats
 from pipeline.axes.structured.pit import (
     LARGEST_CELL,
     count_invalid_as_one,
-    histogram_table,
     pit_wasserstein_1,
     printed_decimals,
     randomised_pit,
@@ -93,11 +92,3 @@ def test_no_valid_answer_is_the_worst():
     assert math.isnan(count_invalid_as_one(math.nan, math.nan))
     # By hand: three of four valid at distance 0.2.
     assert count_invalid_as_one(0.2, 0.75) == pytest.approx(0.4)
-
-
-def test_histogram_table():
-    table = histogram_table({"a": np.array([0.01, 0.02, 0.99, 1.0]), "b": np.array([])})
-    assert table.columns.tolist() == ["prompt_id", "bin", "count", "expected"] and len(table) == 40
-    own = table[table["prompt_id"] == "a"]
-    assert own["bin"].tolist() == list(range(20)) and own["count"].tolist() == [2, *[0] * 18, 2]
-    assert own["expected"].unique().tolist() == [4 / 20] and table["count"].sum() == 4

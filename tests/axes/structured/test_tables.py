@@ -1,13 +1,10 @@
 """Tables 6 to 9, calibration, the exact law, and paired tests between conditions."""
 
-import dataclasses
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.structured.tables import comparison_columns, comparison_table, margins_of, structured_tables
+from pipeline.axes.structured.tables import comparison_table, structured_tables
 from pipeline.report.evaluations import ReportContext, read_evaluations
 from tests.report.conftest import context_of, metric_row, params_of, texts, write_fabricated
 
@@ -101,35 +98,3 @@ def test_pairs_that_exist_are_tested_and_sizes_are_reckoned_with(tested):
     assert frame["floor_difference"].tolist() == pytest.approx([0, 0.02, 0.02, np.nan], nan_ok=True)
     assert frame["difference"].tolist() == pytest.approx([-0.3, -0.2, 0.1, -1.5], abs=0.03)
     assert (frame["p_adjusted"] >= frame["p"]).all() and "level 0.05" in table.note
-
-
-def test_each_number_has_its_column_and_each_metric_its_margin():
-    row = SimpleNamespace(split="ood", metric="logit_kl_nats", model="m", condition="soft", against="base", families=6)
-    numbers = {"difference": -0.5, "ci_low": -0.7, "ci_high": -0.3, "p": 0.02, "p_adjusted": 0.04, "margin": 0.1}
-    numbers |= {
-        "prompts": 18,
-        "verdict": "better",
-        "undefined": 0,
-        "p_these_families": 0.0001,
-        "floor_difference": 0.01,
-    }
-    row.__dict__.update(numbers)
-    assert {title: text(row) for title, text in comparison_columns({"m": "Model_M"}).items()} == {
-        "Split": "OOD",
-        "Metric": "Logit KL",
-        "Model": "Model_M",
-        "Conditions": "soft − base",
-        "Families": "6",
-        "Prompts": "18",
-        "Difference": "-0.5000",
-        "95% interval": "[-0.7000, -0.3000]",
-        "Verdict": "better",
-        "Adjusted p": "0.040",
-        "p": "0.020",
-        "p, these families": "<0.001",
-        "Margin": "0.1",
-        "Perfect samplers": "+0.0100",
-    }
-    settings = dataclasses.replace(PARAMS.tests, wasserstein_margin=0.03, logit_kl_margin=0.07)
-    margins = margins_of(settings)
-    assert margins.pop("logit_kl_nats") == 0.07 and set(margins.values()) == {0.03}
