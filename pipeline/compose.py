@@ -49,10 +49,6 @@ DERIVED_PROBLEMS = {
 """What is wrong, by the file that is not fresh."""
 
 
-# Whether it divides is checked with the rest of the values.
-OmegaConf.register_new_resolver("divide", lambda total, by: total // by, replace=True)
-
-
 def _models(values: dict[str, Any]) -> dict[str, Any]:
     """The models, with what the section ``compat`` says of every one, and stand-ins where ``stand_ins`` names some."""
     models, checkpoints = {}, values["stand_ins"]["checkpoints"]

@@ -177,7 +177,7 @@ class Params:
     tests: TestsConfig
     tracking: TrackingConfig
     methods: Annotated[dict[str, MethodConfig], Field(min_length=1)]
-    """What is trained, or merged from what is, by name (conf/method)."""
+    """What is trained, by name (conf/method)."""
     models: Annotated[dict[str, ModelConfig], Field(min_length=1)]
     laws: dict[str, str] = field(default_factory=dict)
     """A file of each law of one's own by name (pipeline/config/laws.py), all in one directory."""
@@ -227,27 +227,12 @@ class Params:
                     f"{', '.join(taken)}"
                 )
             validate(merged_settings(asdict(self.train), method.train), TrainConfig, f"methods.{name}.train")
-            if method.merge is not None and (problem := _merge_problem(name, method, self.methods)):
-                raise ValueError(f"methods.{name}.merge: {problem}")
         known = (BASE, *self.methods)
         if not set(self.conditions) <= set(known) or len(set(self.conditions)) < len(self.conditions):
             raise ValueError(
                 f"conditions: got {', '.join(self.conditions)}; give null for all, or a list of {', '.join(known)}, "
                 "each at most once"
             )
-
-
-def _merge_problem(name: str, method: MethodConfig, methods: dict[str, MethodConfig]) -> str | None:
-    """Why a method cannot be merged from what it names; None where it can."""
-    trained = [other for other, settings in methods.items() if settings.merge is None]
-    if not 1 <= len(method.merge) <= 2 or not method.merge.keys() <= set(trained):
-        allowed = ", ".join(trained) or "none"
-        return f"got {method.merge}; one or two of the methods that are trained are allowed: {allowed}"
-    if not any(method.merge.values()):
-        return "one weight at least must be above 0"
-    if method.anchors is not None or method.outside_weight or method.train:
-        return f"{name} is merged, not trained: anchors, outside_weight and train must be null, 0 and {{}}"
-    return None
 
 
 def _allowed_keys(schema: Any, location: list[str]) -> list[str]:

@@ -17,10 +17,8 @@ class SoftConfig:
     epochs: PositiveInt
     samples_per_prompt: PositiveInt
     """Times that each prompt comes up in an epoch, with fresh paths."""
-    estimator: Literal["path", "paths", "exact"]
-    """Estimator of a prompt's objective: one sampled path (the paper), the mean of several, or its exact value."""
     paths_per_prompt: PositiveInt
-    """Paths behind one copy of the prompt with the estimator "paths"; no other reads it."""
+    """Paths in one step behind one copy of the prompt; 1 in the paper."""
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -47,24 +47,17 @@ def _pairs(params: Params, conditions: Iterable[str]) -> Table:
     return pairs
 
 
-def _adapters(params: Params, sources: dict[str, str]) -> tuple[dict[str, Table], Table]:
-    """Adapters to train by what they are trained on: targets of one kind alone ("soft", "hard"), or more ("mixed");
-    and those that are added up from one trained adapter or two.
+def _adapters(params: Params, sources: dict[str, str]) -> dict[str, Table]:
+    """Adapters to train by what they are trained on: targets of one kind alone ("soft", "hard"), or more ("mixed").
 
     A row of "mixed" says which targets it reads and where they are; what it does not train on is its prompts instead.
     """
     root, prompts = params.artifacts, f"{params.artifacts}/prompts/train.parquet"
     trained: dict[str, Table] = {name: {} for name in (*TARGETS, "mixed")}
-    merged: Table = {}
     for model, settings in params.models.items():
         for method, made in params.methods.items():
-            row = {"model": model, "method": method}
-            if made.merge is not None:
-                names = list(made.merge)
-                merged[f"{model}-{method}"] = row | {"first_method": names[0], "last_method": names[-1]}
-                continue
             kind = made.targets[0] if made.is_plain else "mixed"
-            row |= {"tokenizer": settings.tokenizer}
+            row = {"model": model, "method": method, "tokenizer": settings.tokenizer}
             if kind == "mixed":
                 anchored = made.anchors is not None
                 row |= {
@@ -77,7 +70,7 @@ def _adapters(params: Params, sources: dict[str, str]) -> tuple[dict[str, Table]
                 }
             # Soft and hard as the paper has them go by the model alone.
             trained[kind][model if made.is_plain and method == kind else f"{model}-{method}"] = row
-    return trained, merged
+    return trained
 
 
 def _source(source: str, settings: str, read: bool = True) -> str:
@@ -106,7 +99,6 @@ def dag_section(params: Params) -> dict[str, Any]:
     baselines = {axis: baselines_on(params, axis) if on[axis] else () for axis in AXES}
     answered, questions = any(on[axis] for axis in QUESTION_AXES), params.prompts.questions
     anchored = any(method.anchors is not None for method in params.methods.values())
-    trained, merged = _adapters(params, sources)
 
     return {
         "spaces": {space: {"space": space} for space in binned},
@@ -121,15 +113,14 @@ def dag_section(params: Params) -> dict[str, Any]:
         "tries": tries,
         # The base checkpoint's replies that methods with anchors are trained on.
         "anchored": _pairs(params, (BASE,)) if anchored else {},
-        "trained": trained,
-        "merged": merged,
+        "trained": _adapters(params, sources),
         "profiled": tries if params.profile_construction else {},
         # Divergences on held-out instructions are along base's replies, whatever else is evaluated.
         "generated": asked if on["anchors"] else evaluated,
         "scored": evaluated,
         "baselines": _pairs(params, (name for names in baselines.values() for name in names)),
         # Columns of the files that `dvc plots` draws.
-        "plotted": {"training_loss": [name for name, method in params.methods.items() if method.targets]},
+        "plotted": {"training_loss": [*params.methods]},
         PARTS: {
             "axes": {axis: {axis: {"axis": axis}} if on[axis] else {} for axis in AXES},
             "asked": {axis: evaluated if on[axis] else {} for axis in AXES}

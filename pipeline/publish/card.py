@@ -85,14 +85,11 @@ def result_table(publication: Publication, axis: str, split: str) -> str:
 
 
 def training_settings(params: Params, method: str) -> str:
-    """What the adapter was trained on and how, as YAML; of a merged one, the methods with a weight as well."""
+    """What the adapter was trained on and how, as YAML."""
     made = params.methods[method]
-    names = [method] if made.merge is None else [name for name, weight in made.merge.items() if weight]
-    settings = {"methods": {name: asdict(params.methods[name]) for name in dict.fromkeys((method, *names))}}
-    for name in names:
-        targets = {target: asdict(getattr(params.discretize, target)) for target in params.methods[name].targets}
-        train = merged_settings(asdict(params.train), params.methods[name].train)
-        settings[name] = {"discretize": targets, "train": train}
+    discretize = {target: asdict(getattr(params.discretize, target)) for target in made.targets}
+    train = merged_settings(asdict(params.train), made.train)
+    settings = {"methods": {method: asdict(made)}, method: {"discretize": discretize, "train": train}}
     return yaml.safe_dump(settings, sort_keys=False)
 
 

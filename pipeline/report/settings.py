@@ -20,12 +20,6 @@ from pipeline.report.table import DASH, Table
 from pipeline.sources.own_laws import own_prompts
 
 PAPER_SOURCE = "Paper: arXiv:2605.11845, Section 4.1 and Appendix B.1."
-ANCHORS = {
-    "forward": "KL(base || model) on base's replies",
-    "reverse": "KL(model || base) on the model's replies",
-    "replay": "cross-entropy of base's replies",
-}
-"""By divergence, what anchors are."""
 PRACTICE = {"none": "ours", "released_code": "the released code's (compat=released_code)"}
 
 
@@ -48,7 +42,7 @@ def _train_prompts(family: Family, params: Params) -> int:
 def shared_settings(params: Params) -> Table:
     """Table 3: what the methods share, as configured, beside the paper's values; where they differ, what each has."""
     models = list(params.models.values())
-    trained = {name: training_settings(params, name) for name, method in params.methods.items() if method.targets}
+    trained = {name: training_settings(params, name) for name in params.methods}
 
     def of(shown: Callable[[TrainConfig], str]) -> str:
         return _same({name: shown(train) for name, train in trained.items()})
@@ -110,8 +104,7 @@ def method_settings(params: Params) -> Table | None:
         f"{training_steps_of(prompts, examples, method.epochs, trained[name].global_batch_size):,}"
         for name, method, examples in (("soft", soft, soft.samples_per_prompt), ("hard", hard, per_example))
     ]
-    per_soft = {"path": 1, "paths": soft.paths_per_prompt, "exact": None}[soft.estimator]
-    passes, every = prompts * soft.epochs * soft.samples_per_prompt, "every path, exact"
+    paths = f"{prompts * soft.epochs * soft.samples_per_prompt * soft.paths_per_prompt:,}"
     strings = f"{prompts * hard.epochs * hard.samples_per_prompt:,}"
     laws, tokens = "next-token law at each prefix", "tokens of a string, then strings"
     means = {"token": "all tokens of a step", "completion": tokens}
@@ -122,17 +115,11 @@ def method_settings(params: Params) -> Table | None:
         ("Bins at most", *bins, "1,001", "16,384"),
         ("Epochs", f"{soft.epochs}", f"{hard.epochs}", "3", "2"),
         ("Examples per prompt and epoch", f"{soft.samples_per_prompt}", f"{per_example}", "1", "16"),
-        (
-            "Strings per example",
-            every if per_soft is None else f"{per_soft}",
-            f"{hard.completions_per_prompt}",
-            "1",
-            "1",
-        ),
+        ("Strings per example", f"{soft.paths_per_prompt}", f"{hard.completions_per_prompt}", "1", "1"),
         ("Optimiser steps", *steps, "189", "1,988"),
         ("A100 hours of 12 models", DASH, DASH, "2.6", "26.7"),
         ("Minutes of a model on 4 A100s", DASH, DASH, "0.7 to 14.9, median 1.8", "6.5 to 154.9, median 18.3"),
-        ("Supervised strings", every if per_soft is None else f"{passes * per_soft:,}", strings, "5,964", "63,616"),
+        ("Supervised strings", paths, strings, "5,964", "63,616"),
     ]
     frame = pd.DataFrame(rows, columns=["Setting", "Soft", "Hard", "Soft, paper", "Hard, paper"])
     titles = [name.capitalize() for name in shown]
@@ -141,21 +128,19 @@ def method_settings(params: Params) -> Table | None:
 
 
 def methods_table(params: Params) -> Table | None:
-    """What each method is trained on or merged from; None where they are soft and hard as the paper has them."""
+    """What each method is trained on; None where they are soft and hard as the paper has them."""
     if all(name in TARGETS and method.is_plain and not method.train for name, method in params.methods.items()):
         return None
     rows = [
         [
             name,
             _targets(method),
-            f"{method.outside_weight:g}" if method.targets else DASH,
             DASH if method.anchors is None else _anchors(method.anchors),
-            " + ".join(f"{weight:g} {other}" for other, weight in (method.merge or {}).items()) or DASH,
             ", ".join(f"{key}: {value}" for key, value in flatten(method.train).items()) or DASH,
         ]
         for name, method in params.methods.items()
     ]
-    header = ["Method", "Targets", "Weight outside of the targets", "Anchors", "Merged from", "Settings of its own"]
+    header = ["Method", "Targets", "Anchors", "Settings of its own"]
     return Table(
         "methods",
         "Methods of this report",
@@ -163,23 +148,20 @@ def methods_table(params: Params) -> Table | None:
         rows,
         1,
         pd.DataFrame(rows, columns=header),
-        "Targets: soft is Eq. 3, hard Eq. 4; of two, the weights of their losses. Outside of the targets: weight of "
-        "KL(base || model) among the tokens that no target names. Anchors: a further term of the loss, on replies to "
-        "general instructions, whose weight stands beside 1 of the targets; kept to: the divergence in nats per token "
-        "that the weight is driven to. Merged: the sum of other methods' updates with these weights; nothing is "
-        "trained. Settings of its own: in the place of those of Tables 3 and 4. From params.yaml.",
+        "Targets: soft is Eq. 3, hard Eq. 4; of two, the weights of their losses. Anchors: a further term of the loss, "
+        "KL(base || model) on base's replies to general instructions, whose weight stands beside 1 of the targets. "
+        "Settings of its own: in the place of those of Tables 3 and 4. From params.yaml.",
     )
 
 
 def _targets(method: MethodConfig) -> str:
-    if len(method.targets) < 2:
-        return next(iter(method.targets), DASH)
+    if len(method.targets) == 1:
+        return method.targets[0]
     return f"soft {method.soft_share:g}, hard {1 - method.soft_share:g}"
 
 
 def _anchors(anchors: AnchorsConfig) -> str:
-    budget = "" if anchors.kl_budget is None else f" at first, kept to {anchors.kl_budget:g}"
-    return f"{ANCHORS[anchors.divergence]}, weight {anchors.weight:g}{budget}, {anchors.sequences_per_step} per step"
+    return f"weight {anchors.weight:g}, {anchors.sequences_per_step} replies per step"
 
 
 def _settings(name: str, caption: str, frame: pd.DataFrame) -> Table:

@@ -52,9 +52,8 @@ def write_tracked_files(params: Params, evaluations: Evaluations, adapters: Sequ
     """Write ``metrics.json`` and ``plots/training_loss/MODEL.csv``; losses are the adapters'."""
     content = json.dumps(headline_numbers(evaluations.metrics), indent=1, allow_nan=False)
     (directory / "metrics.json").write_text(content + "\n", encoding="utf-8")
-    trained = [name for name, method in params.methods.items() if method.targets]
     (directory / "plots" / "training_loss").mkdir(parents=True)
     for model in params.models:
-        table = losses_by_step(adapters, model, trained)
+        table = losses_by_step(adapters, model, [*params.methods])
         if table is not None:
             table.to_csv(directory / "plots" / "training_loss" / f"{model}.csv", index=False, encoding="utf-8")

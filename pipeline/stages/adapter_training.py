@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from pipeline.engines.training.distributed import ProcessGroup
     from pipeline.engines.training.fit import Term
 
+Encode = Callable[[str], list[int]]
+"""Token ids of a request."""
+
 
 @dataclass(frozen=True)
 class ExampleRequest:
@@ -43,34 +46,17 @@ class ExampleRequest:
 
 @dataclass(frozen=True)
 class Target:
-    """What an adapter is trained towards.
-
-    Attributes:
-        name: "soft" or "hard".
-        objective: The loss.
-        open: Given the model's tokenizer, returns what makes the examples of a step from its requests.
-        epochs: Passes over the training prompts, where nothing else is trained on.
-        examples_per_prompt: Examples of each prompt in an epoch.
-        sequences_per_example: Streams of a request.
-    """
+    """What an adapter is trained towards; ``name`` is "soft" or "hard"."""
 
     name: str
     objective: "Objective"
-    open: Callable[["PreTrainedTokenizerBase"], Callable[[list[ExampleRequest]], list[Example]]]
+    make_examples: Callable[[list[ExampleRequest]], list[Example]]
     epochs: int
+    """Passes over the training prompts, where nothing else is trained on."""
     examples_per_prompt: int
+    """In an epoch."""
     sequences_per_example: int = 1
-
-
-@dataclass(frozen=True)
-class OpenedModel:
-    """What a further term of the loss can be made from; the model has fresh LoRA weights."""
-
-    model: "PeftModel"
-    tokenizer: "PreTrainedTokenizerBase"
-    encode: Callable[[str], list[int]]
-    num_steps: int
-    group: "ProcessGroup"
+    """Streams of a request."""
 
 
 def train_adapter(
@@ -79,13 +65,14 @@ def train_adapter(
     method: str,
     model_report: Path,
     prompts: Sequence[Prompt],
-    targets: Sequence[Target],
+    open_targets: Callable[["PreTrainedTokenizerBase"], list[Target]],
     output: Path,
-    open_further_term: Callable[[OpenedModel], "Term"] | None = None,
+    open_anchors: Callable[["PreTrainedTokenizerBase", Encode, int], "Term"] | None = None,
 ) -> None:
     """Train one adapter towards one or two targets and write it with its log and provenance.
 
-    Every process of a distributed run calls this; the first one writes.
+    ``open_anchors`` makes a further term of the loss, of the model's tokenizer, encoder and the number of steps. Every
+    process of a distributed run calls this; the first one writes.
 
     Raises:
         ConfigError: The processes are not those of the section ``distributed``, or a step has too few passes for them.
@@ -111,12 +98,12 @@ def train_adapter(
             stack.enter_context(run.scratch())
             tracking = stack.enter_context(run.tracked())
         tokenizer = load_tokenizer(model_config, model_revision(model_report))
+        targets, encode = open_targets(tokenizer), request_encoder(tokenizer, model_config)
         stream = (model, targets[0].name)
         adapted = _model_with_adapter(config, model, method, model_report, stream, group)
-        encode = request_encoder(tokenizer, model_config)
-        num_steps, terms = _terms(config, model, method, prompts, targets, tokenizer, encode)
-        if open_further_term is not None:
-            terms.append(open_further_term(OpenedModel(adapted, tokenizer, encode, num_steps, group)))
+        num_steps, terms = _terms(config, model, method, prompts, targets, encode)
+        if open_anchors is not None:
+            terms.append(open_anchors(tokenizer, encode, num_steps))
         progress = stack.enter_context(tqdm(total=num_steps, desc=run.title, unit="step", disable=not group.is_main))
 
         def on_step(entry: dict) -> None:
@@ -133,7 +120,7 @@ def train_adapter(
             seed=config.train_seed,
             stream=stream,
             pad_id=tokenizer.pad_token_id or 0,
-            checkpoint=fit.Checkpoint(run.unfinished / "state.safetensors"),
+            checkpoint=run.unfinished / "state.safetensors",
             on_step=on_step,
             group=group,
         )
@@ -173,35 +160,35 @@ def _model_with_adapter(
 
 
 def _terms(
-    config: Params,
-    model: str,
-    method_name: str,
-    prompts: Sequence[Prompt],
-    targets: Sequence[Target],
-    tokenizer: "PreTrainedTokenizerBase",
-    encode: Callable[[str], list[int]],
+    config: Params, model: str, method: str, prompts: Sequence[Prompt], targets: Sequence[Target], encode: Encode
 ) -> tuple[int, list["Term"]]:
     """The number of steps, and a term of their loss for each target.
 
     Streams are named by the target, so that methods with a target in common start from the same adapter and see the
-    same draws. Two targets share a step's examples, and the number of steps is between those of each alone.
+    same draws. Two targets share a step's examples, and the number of steps is between those of each alone. Raises
+    ConfigError where a target would have no examples in a step.
     """
-    from pipeline.core.training.objectives import with_outside_kl
     from pipeline.engines.training.fit import Term
 
-    method, batch_size = config.methods[method_name], training_settings(config, method_name).global_batch_size
+    shares = target_shares(config.methods[method])
+    batch_size = training_settings(config, method).global_batch_size
     encoded, families = [encode(prompt.text) for prompt in prompts], [prompt.family for prompt in prompts]
-    shares = target_shares(method)
 
     def steps_of(target: Target, size: int, epochs: int) -> list[list[Draw]]:
         return training_steps(families, epochs, target.examples_per_prompt, size, config.train_seed, model, target.name)
 
     num_steps = round(sum(shares[each.name] * len(steps_of(each, batch_size, each.epochs)) for each in targets))
+    first = batch_size if len(targets) == 1 else round(shares[targets[0].name] * batch_size)
+    sizes = [first, batch_size - first][: len(targets)]
+    if 0 in sizes:
+        raise ConfigError(
+            f"train.global_batch_size {batch_size} cannot hold examples of both targets in shares of "
+            f"{' and '.join(f'{shares[target.name]:g}' for target in targets)}"
+        )
 
     def term(target: Target, size: int) -> Term:
         per_epoch = math.ceil(len(families) * target.examples_per_prompt / size)
-        steps, make_examples = steps_of(target, size, math.ceil(num_steps / per_epoch)), target.open(tokenizer)
-        packed = target.sequences_per_example
+        steps, packed = steps_of(target, size, math.ceil(num_steps / per_epoch)), target.sequences_per_example
 
         def request(draw: Draw) -> ExampleRequest:
             prompt = prompts[draw.prompt_index]
@@ -211,27 +198,9 @@ def _terms(
             streams = [random_stream(*stream, number) for number in numbers]
             return ExampleRequest(prompt, encoded[draw.prompt_index], streams)
 
-        outside = method.outside_weight
-        return Term(
-            target.name,
-            lambda step: make_examples([request(draw) for draw in steps[step]]),
-            with_outside_kl(target.objective, outside) if outside else target.objective,
-            weight=shares[target.name],
-            compares=bool(outside),
-        )
+        def make_examples(step: int) -> list[Example]:
+            return target.make_examples([request(draw) for draw in steps[step]])
 
-    sizes = _share_of_step([shares[target.name] for target in targets], batch_size)
+        return Term(target.name, make_examples, target.objective, weight=shares[target.name])
+
     return num_steps, [term(target, size) for target, size in zip(targets, sizes, strict=True)]
-
-
-def _share_of_step(shares: Sequence[float], batch_size: int) -> list[int]:
-    """Examples of each target in a step. Raises ConfigError where a target would have none."""
-    if len(shares) == 1:
-        return [batch_size]
-    first = round(shares[0] * batch_size)
-    if not 0 < first < batch_size:
-        raise ConfigError(
-            f"train.global_batch_size {batch_size} cannot hold examples of both targets in shares of "
-            f"{shares[0]:g} and {shares[1]:g}"
-        )
-    return [first, batch_size - first]

@@ -6,10 +6,8 @@ from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.tries import open_tries
 from pipeline.config.conditions import training_settings
 from pipeline.config.params import Params
-from pipeline.core.training.examples import Example, exact_example, soft_example
-from pipeline.core.tries.trie import Trie
+from pipeline.core.training.examples import Example, soft_example
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.errors import ConfigError
 from pipeline.stages.adapter_training import ExampleRequest, Target, train_adapter
 
 
@@ -19,29 +17,19 @@ def soft_target(config: Params, method: str, tries: Path) -> Target:
 
     store, soft = open_tries(tries), training_settings(config, method).soft
 
-    def make_example(request: ExampleRequest) -> Example:
-        trie = store[request.prompt.prompt_id]
-        if soft.estimator != "exact":
-            paths = soft.paths_per_prompt if soft.estimator == "paths" else 1
-            return soft_example(request.prompt_ids, trie, request.streams[0], paths)
-        if not isinstance(trie, Trie):
-            raise ConfigError(
-                "train.soft.estimator: exact needs explicit tries, and those of the soft output space are implicit; "
-                "'path' or 'paths' are allowed here"
-            )
-        return exact_example(request.prompt_ids, trie)
+    def make_examples(requests: list[ExampleRequest]) -> list[Example]:
+        return [
+            soft_example(each.prompt_ids, store[each.prompt.prompt_id], each.streams[0], soft.paths_per_prompt)
+            for each in requests
+        ]
 
-    def open_target(_):
-        return lambda requests: list(map(make_example, requests))
-
-    return Target("soft", soft_target_loss, open_target, soft.epochs, soft.samples_per_prompt)
+    return Target("soft", soft_target_loss, make_examples, soft.epochs, soft.samples_per_prompt)
 
 
 def main(run: StageRun, model: str, method: str, model_report: Path, prompts: Path, tries: Path, output: Path) -> None:
     """Write the adapter directory ``output``, trained on the next-token laws of ``tries``."""
-    train_adapter(
-        run, model, method, model_report, read_prompts(prompts), [soft_target(run.params, method, tries)], output
-    )
+    target = soft_target(run.params, method, tries)
+    train_adapter(run, model, method, model_report, read_prompts(prompts), lambda tokenizer: [target], output)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def test_paper_experiment():
     assert (train.learning_rate, train.weight_decay, train.warmup_ratio) == (2e-4, 0.01, 0.03)
     assert train.global_batch_size == 32 and train.max_grad_norm is None and train.max_length == 256
     assert (train.soft.epochs, train.hard.epochs, train.hard.samples_per_prompt) == (3, 2, 16)
-    assert (train.soft.estimator, train.soft.samples_per_prompt, train.hard.completions_per_prompt) == ("path", 1, 1)
+    assert (train.soft.paths_per_prompt, train.soft.samples_per_prompt, train.hard.completions_per_prompt) == (1, 1, 1)
     spaces = [params.discretize.soft, params.discretize.hard, params.discretize.eval]
     assert [(space.num_decimals, space.max_bins) for space in spaces] == [(5, 1001), (5, 16384), (5, 16384)]
     sampling = params.generate.structured
@@ -85,7 +85,7 @@ STYLE = {"template": "In a word: {prompt}", "read": "first_line", "mark": None, 
         ("train.micro_batch_size", 5, "micro_batch_size 5 must divide global_batch_size 16"),
         ("train.hard.completions_per_prompt", 5, "completions_per_prompt 5 must divide hard.samples_per_prompt 32"),
         ("train.tokens_per_pass", 200, "tokens_per_pass 200 must be at least max_length 256, or null"),
-        ("train.soft.estimator", "pathes", "train.soft.estimator: did you mean paths or path. must be 'path', 'paths'"),
+        ("train.hard.loss_reduction", "tokens", "loss_reduction: did you mean token. must be 'token' or 'completion'"),
         ("generate.structured.top_p", 0.0, "generate.structured.top_p: must be above 0"),
         ("generate.structured.top_p", 1.5, "generate.structured.top_p: must be 1.0 or less"),
         ("generate.structured.num_samples", 0, "generate.structured.num_samples: must be 1 or more"),

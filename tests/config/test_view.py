@@ -26,7 +26,7 @@ def view_of(params, *keys: str) -> ParamsView:
     [
         (["seed", "train.soft.epochs"], "experiment", "experiment"),
         (["seed", "train.soft.epochs"], "train.lora_rank", "train.lora_rank"),
-        (["seed", "train.soft.epochs"], "train.soft.estimator", "train.soft.estimator"),
+        (["seed", "train.soft.epochs"], "train.soft.samples_per_prompt", "train.soft.samples_per_prompt"),
         (["seed", "train.soft.epochs"], "train.hard", "train.hard"),
         (["evaluate.novelty.patience"], "evaluate.novelty.classifier", "evaluate.novelty.classifier"),
         # Keys that only start alike, and a leaf that is declared deeper than it is.

@@ -141,7 +141,7 @@ def test_code_may_move(digest, tmp_path):
 NO_SAMPLING = ("generate", "train-", "score", "build-", "discretize")
 EDITED = {
     "core/laws/quantiles.py": ("eval-structured", ("eval-paloma", "eval-mcq", "discretize")),
-    "core/random_streams.py": ("generate-mcq", ("merge-",)),
+    "core/random_streams.py": ("generate-mcq", ()),
     "axes/structured/wasserstein.py": ("eval-structured", NO_SAMPLING),
     "axes/mcq/multiple_choice.py": ("eval-mcq", NO_SAMPLING),
     "core/statistics/summarise.py": ("eval-structured", ("generate", "train-", "score-structured")),

@@ -37,7 +37,7 @@ EVERYTHING = (
     "+laws.destination=data/laws/destination.yaml",
     *(f"generate.{name}.enabled=true" for name in ("ssot", "constrained", "batch", "verbalized")),
     "profile_construction=true",
-    *(f"+method@methods.{name}={name}" for name in ("anchored", "mixed", "merged", "soft_half")),
+    *(f"+method@methods.{name}={name}" for name in ("anchored", "mixed")),
 )
 
 

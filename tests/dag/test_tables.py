@@ -33,7 +33,7 @@ def tables_of(*overrides: str) -> dict:
 def choices(request) -> tuple[dict, dict[tuple[str, ...], StageGraph]]:
     """Values of an experiment, all baselines and methods switched on, and its DAG by axes: few for the paper."""
     names = ("ssot", "constrained", "batch", "verbalized")
-    methods = (f"+method@methods.{name}={name}" for name in ("anchored", "merged"))
+    methods = (f"+method@methods.{name}={name}" for name in ("anchored", "mixed"))
     values = values_of(
         f"experiment={request.param}", *(f"generate.{name}.enabled=true" for name in names), *methods, LAW
     )
@@ -96,8 +96,8 @@ def test_weights_are_what_a_condition_adds_to_the_checkpoint():
 
 def test_a_stage_that_is_left_out_is_told_from_one_that_never_was():
     graph = StageGraph(validate(values_of("axes=[structured]")))
-    with pytest.raises(ConfigError, match="the stage 'merge-adapters' is left out under these parameters"):
-        graph.select(["merge-adapters"])
+    with pytest.raises(ConfigError, match="the stage 'train-mixed' is left out under these parameters"):
+        graph.select(["train-mixed"])
     with pytest.raises(ConfigError, match="there is no stage 'eval-nov'; there are build-prompts, build-tries"):
         graph.select(["eval-nov"])
     with pytest.raises(ConfigError, match="there is no stage 'generate@embedded-basic'; there are generate@embedded-b"):
@@ -136,7 +136,7 @@ def test_an_evaluation_waits_for_all_conditions_of_its_model(choices):
             models = {graph[name].model for name in waits_for(graph, node.name)}
             assert models == {node.model}, node.name
     graph, model = choices[1][AXES], evaluations[0].model
-    methods = ("base", "soft", "hard", "anchored", "merged")
+    methods = ("base", "soft", "hard", "anchored", "mixed")
     baselines = {"structured": ("ssot", "constrained", "batch", "verbalized"), "open": ("ssot", "batch", "verbalized")}
     kinds = {
         "structured": ("generate", "score"),

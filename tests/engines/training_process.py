@@ -12,12 +12,12 @@ from peft import PeftModel, get_peft_model_state_dict
 from safetensors.torch import save_file
 
 from pipeline.config.models import ModelConfig
-from pipeline.core.training.examples import anchor_example, exact_example, hard_example, soft_example
-from pipeline.core.training.objectives import Objective, forward_anchor_loss, hard_target_loss, soft_target_loss
+from pipeline.core.training.examples import anchor_example, hard_example, soft_example
+from pipeline.core.training.objectives import Objective, anchor_loss, hard_target_loss, soft_target_loss
 from pipeline.engines.loading.model import add_lora, load_model
 from pipeline.engines.training import fit as fit_module
 from pipeline.engines.training.distributed import ProcessGroup, decoder_layers, process_group
-from pipeline.engines.training.fit import Checkpoint, Term, fit, save_adapter
+from pipeline.engines.training.fit import Term, fit, save_adapter
 from tests.engines.training import worlds
 from tests.engines.training.worlds import BRANCHING as TRIE
 
@@ -41,10 +41,6 @@ def hard_chains(step: int) -> list:
     ]
 
 
-def whole_tries(step: int) -> list:
-    return [exact_example(prompt, TRIE) for prompt in prompts(step)]
-
-
 def replies(step: int) -> list:
     return [anchor_example([30 + step, 31], range(32, 35 + index), 32) for index in range(3)]
 
@@ -64,7 +60,7 @@ class Case:
     def terms(self) -> list[Term]:
         """The targets, and replies on which the adapted model is held near its base checkpoint."""
         targets = Term("targets", self.make_examples, self.objective)
-        held = Term("anchors", replies, forward_anchor_loss, 0.5, compares=True, kl_budget=0.05)
+        held = Term("anchors", replies, anchor_loss, 0.5, compares=True)
         return [targets, held] if self.anchored else [targets]
 
     def config(self, model_config: ModelConfig, stand_ins: Path) -> ModelConfig:
@@ -84,7 +80,7 @@ class Case:
 ARCHITECTURES = ("gemma3", "gpt_oss")
 CASES = {
     "ddp_soft": Case(soft_trees, soft_target_loss, False, "float32"),
-    "fsdp_exact": Case(whole_tries, soft_target_loss, True, "float32"),
+    "fsdp_soft": Case(soft_trees, soft_target_loss, True, "float32"),
     "fsdp_hard": Case(hard_chains, hard_target_loss, True, "float32"),
     "ddp_anchored": Case(soft_trees, soft_target_loss, False, "float32", anchored=True),
     "fsdp_anchored": Case(soft_trees, soft_target_loss, True, "float32", anchored=True),
@@ -129,7 +125,7 @@ def train(model_config: ModelConfig, case: str, group: ProcessGroup, directory: 
             seed=1,
             stream=("tiny", case),
             pad_id=0,
-            checkpoint=Checkpoint(directory / f"{case}.state"),
+            checkpoint=directory / f"{case}.state",
             on_step=on_step,
             group=group,
         )

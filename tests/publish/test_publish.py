@@ -197,11 +197,9 @@ def test_the_snippet_asks_as_the_stages_do(publication):
     assert "    temperature=1.0,\n    top_p=1.0,\n    top_k=0,\n" in text
 
 
-def test_settings_are_those_of_the_methods_with_a_weight(publication):
-    methods = dict(publication.params.methods)
-    plain = replace(methods["soft"], train={"soft": {"epochs": 9}})
-    methods |= {"soft": plain, "merged": replace(plain, train={}, merge={"soft": 1.0, "hard": 0.0})}
-    text = training_settings(replace(publication.params, methods=methods), "merged")
+def test_settings_are_those_of_the_method(publication):
+    soft = replace(publication.params.methods["soft"], train={"soft": {"epochs": 9}})
+    text = training_settings(replace(publication.params, methods={**publication.params.methods, "soft": soft}), "soft")
     assert "epochs: 9" in text and "\nsoft:" in text and "\nhard:" not in text
 
 

@@ -306,21 +306,12 @@ def anchors(root, model, condition, divergence):
     write_fabricated(root, rows)
 
 
-PLAIN = {"soft_share": 1.0, "outside_weight": 0.0, "anchors": None, "train": {}, "merge": None}
-ANCHORS = {
-    "weight": 1.0,
-    "divergence": "forward",
-    "sequences_per_step": 8,
-    "refresh_every_steps": 20,
-    "kl_budget": None,
-}
+PLAIN = {"soft_share": 1.0, "anchors": None, "train": {}}
 METHODS = {
     "soft": PLAIN,
     "hard": {**PLAIN, "soft_share": 0.0},
-    "anchored": {**PLAIN, "anchors": ANCHORS},
-    "mixed": {**PLAIN, "soft_share": 0.25, "outside_weight": 0.5, "train": {"learning_rate": 1e-4}},
-    "merged": {**PLAIN, "merge": {"soft": 0.5, "hard": 0.5}},
-    "soft_half": {**PLAIN, "merge": {"soft": 0.5}},
+    "anchored": {**PLAIN, "anchors": {"weight": 1.0, "sequences_per_step": 8}},
+    "mixed": {**PLAIN, "soft_share": 0.25, "train": {"learning_rate": 1e-4}},
 }
 
 

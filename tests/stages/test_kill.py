@@ -61,7 +61,6 @@ def project(tmp_path_factory, tiny_model) -> Path:
         "conditions=[base,soft]",
         "generate.ssot.enabled=false",
         "+method@methods.anchored=anchored",
-        "+method@methods.soft_half=soft_half",
     )
 
 

@@ -1,4 +1,4 @@
-"""The training stages with packed completions and whole tries, and what decides an adapter's identity."""
+"""The training stages with packed completions, and what decides an adapter's identity."""
 
 import json
 import signal
@@ -50,16 +50,11 @@ def weights(directory: Path) -> bytes:
     return (directory / "adapter_model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize(("estimator", "sequences"), [("path", 4), ("paths", 12), ("exact", None)])
-def test_soft_estimators(dag, tmp_path, estimator, sequences):
-    params = with_training(dag, tmp_path, soft__epochs=1, soft__estimator=estimator, soft__paths_per_prompt=3)
+def test_packed_paths(dag, tmp_path):
+    params = with_training(dag, tmp_path, soft__epochs=1, soft__paths_per_prompt=3)
     run_stage(params, "train-soft@embedded", output=tmp_path / "adapter")
     log = read_log(tmp_path / "adapter")
-    assert all(np.isfinite(entry["loss"]) for entry in log)
-    if sequences is not None:
-        assert log[0]["sequences"] == sequences
-    else:
-        assert log[0]["sequences"] > 20
+    assert all(np.isfinite(entry["loss"]) for entry in log) and log[0]["sequences"] == 12
 
 
 def test_targets_without_bins(dag, tmp_path):
@@ -83,10 +78,6 @@ def test_targets_without_bins(dag, tmp_path):
         assert weights(tmp_path / method) != weights(dag.path(f"train-{method}@embedded"))
     parameters = read_json(tmp_path / "hard" / "provenance.json")["parameters"]
     assert parameters["discretize.hard.num_decimals"] == 2 and parameters["discretize.hard.max_bins"] is None
-    values["train"]["soft"]["estimator"] = "exact"
-    params.write_text(yaml.safe_dump(values))
-    with pytest.raises(ConfigError, match=r"train\.soft\.estimator: exact needs explicit tries"):
-        run_stage(params, "train-soft@embedded", tries=tries, output=tmp_path / "soft")
 
 
 def test_identity_of_an_adapter(dag):
@@ -101,7 +92,7 @@ def test_identity_of_an_adapter(dag):
     soft = identity(params)
     assert changed(tokens_per_pass=1024, checkpoint_every_steps=7) == soft
     assert changed(hard=replace(params.train.hard, epochs=9)) == soft
-    assert changed(soft=replace(params.train.soft, estimator="exact")) != soft
+    assert changed(soft=replace(params.train.soft, paths_per_prompt=2)) != soft
     assert changed(learning_rate=0.1) != soft
     distributed = replace(params.distributed, strategy="fsdp", num_processes=4)
     assert identity(replace(params, distributed=distributed)) == soft

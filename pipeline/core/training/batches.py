@@ -13,25 +13,21 @@ from pipeline.core.tries.token_tree import ROOT, TokenTree
 
 @dataclass(frozen=True)
 class Batch:
-    """Right-padded inputs and the P supervised positions among them.
-
-    Attributes:
-        input_ids: int64[B, T]; the terminator itself is never an input.
-        attention_mask: int64[B, T], 1 on tokens.
-        allowed: bool[B, 1, T, T], True where position j may be attended to from position i;
-            None where every row is a single sequence and attention is plainly causal.
-        position_ids: int64[B, T], tokens before each one in its sequence; None with ``allowed``.
-        rows: int64[P], row of each supervised position.
-        columns: int64[P], the position whose logits predict the next token.
-        targets: The P targets.
-    """
+    """Right-padded inputs and the P supervised positions among them."""
 
     input_ids: torch.Tensor
+    """int64[B, T]; the terminator itself is never an input."""
     attention_mask: torch.Tensor
+    """int64[B, T], 1 on tokens."""
     allowed: torch.Tensor | None
+    """bool[B, 1, T, T], True where position j may be attended to from position i; None where every row is a single
+    sequence and attention is plainly causal."""
     position_ids: torch.Tensor | None
+    """int64[B, T], tokens before each one in its sequence; None with ``allowed``."""
     rows: torch.Tensor
+    """int64[P], row of each supervised position."""
     columns: torch.Tensor
+    """int64[P], the position whose logits predict the next token."""
     targets: Targets
 
     def to(self, device: torch.device | str) -> "Batch":
@@ -96,20 +92,15 @@ def plan_passes(
 ) -> list[list[Example]]:
     """Distribute the examples of one optimiser step over forward passes of at most ``max_rows`` rows.
 
-    A tree of more than ``max_tokens`` (per pass, with padding) becomes several rows, each of its supervised prefixes in
-    one of them; a single sequence is never cut. Without ``trees``, which the model then cannot read, every row is one.
-    Single sequences keep their order; where there is a tree, rows of similar size come together.
+    A tree of more than ``max_tokens`` (per pass, with padding) becomes a row for each sequence, as every tree does
+    without ``trees``, which the model then cannot read; a single sequence is never cut. Single sequences keep their
+    order; where there is a tree, rows of similar size come together.
     """
     rows: list[Example] = []
     for example in examples:
-        if example.tree.is_chain:
-            rows.append(example)
-        elif not trees:
-            rows.extend(into_sequences(example))
-        elif max_tokens is not None and example.num_inputs > max_tokens:
-            rows.extend(into_subtrees(example, max_tokens))
-        else:
-            rows.append(example)
+        too_large = max_tokens is not None and example.num_inputs > max_tokens
+        is_cut = not example.tree.is_chain and (too_large or not trees)
+        rows.extend(into_sequences(example) if is_cut else [example])
     if not all(row.tree.is_chain for row in rows):
         rows.sort(key=lambda row: row.num_inputs)
     passes: list[list[Example]] = []
@@ -127,50 +118,24 @@ def plan_passes(
 def share_passes(sizes: Sequence[int], num_shares: int) -> list[list[int]]:
     """Deal forward passes out to processes that work side by side: ascending places in ``sizes`` of each share.
 
-    From the largest pass on, each round gives one to every share, the larger to the share with less so far. So the
-    numbers of passes differ by at most one, and the sizes of shares by at most the largest pass.
+    Numbers of passes differ by at most one, and total sizes by at most the largest pass.
     """
-    shares: list[list[int]] = [[] for _ in range(num_shares)]
-    totals = [0] * num_shares
-    order = sorted(range(len(sizes)), key=lambda index: -sizes[index])
-    for start in range(0, len(order), num_shares):
-        least_first = sorted(range(num_shares), key=totals.__getitem__)
-        for index, share in zip(order[start : start + num_shares], least_first, strict=False):
-            shares[share].append(index)
-            totals[share] += sizes[index]
-    return [sorted(share) for share in shares]
-
-
-def into_subtrees(example: Example, max_tokens: int) -> list[Example]:
-    """Cut an example into parts of at most ``max_tokens`` inputs: runs of nodes in depth-first order and, repeated, the
-    ancestors of each run's first node."""
-    order, depths = depth_first_order(example.tree), example.tree.depths
-    starts = [0]
-    while True:
-        repeated = len(example.prompt_ids) + int(depths[order[starts[-1]]]) - 1
-        stop = starts[-1] + max(max_tokens - repeated, 1)
-        if stop >= len(order):
-            return _cut(example, order, starts)
-        starts.append(stop)
+    largest_first = sorted(range(len(sizes)), key=lambda index: -sizes[index])
+    return [sorted(largest_first[share::num_shares]) for share in range(num_shares)]
 
 
 def into_sequences(example: Example) -> list[Example]:
+    """One example per sequence of the tree; what several sequences share is supervised in the first of them."""
     order = depth_first_order(example.tree)
-    leaf = np.ones(len(order), dtype=bool)
-    leaf[example.tree.parents[example.tree.parents != ROOT]] = False
-    ends = np.flatnonzero(leaf[order]) + 1
-    return _cut(example, order, [0, *ends[:-1].tolist()])
-
-
-def _cut(example: Example, order: np.ndarray, starts: Sequence[int]) -> list[Example]:
-    """Parts that supervise the nodes order[starts[i]:starts[i + 1]] each; the root's target is in the first."""
-    parts = []
-    part_of_node = np.empty(len(order) + 1, dtype=np.int64)
+    is_leaf = np.ones(len(order), dtype=bool)
+    is_leaf[example.tree.parents[example.tree.parents != ROOT]] = False
+    stops = np.flatnonzero(is_leaf[order]) + 1
+    starts = [0, *stops[:-1].tolist()]
+    part_of_node = np.zeros(len(order) + 1, dtype=np.int64)  # the last entry is ROOT's
     part_of_node[order] = np.searchsorted(starts, np.arange(len(order)), side="right") - 1
-    part_of_node[ROOT] = 0  # the last entry
-    part_of_target = part_of_node[example.nodes]
-    counts = np.diff(example.offsets)
-    for part, (start, stop) in enumerate(zip(starts, [*starts[1:], len(order)], strict=True)):
+    part_of_target, counts = part_of_node[example.nodes], np.diff(example.offsets)
+    parts = []
+    for part, (start, stop) in enumerate(zip(starts, stops, strict=True)):
         _, index, tree = subtree(example.tree, order[start:stop])
         supervised = part_of_target == part
         kept = np.repeat(supervised, counts)

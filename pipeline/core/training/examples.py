@@ -1,10 +1,4 @@
-"""What each optimiser step sees: family-balanced order and examples.
-
-An example is one prompt with a tree of completions behind it. Estimators of the soft objective (Eq. 3) differ in which
-tree that is, and have the same expectation over the draw: ``soft_example`` with one path y ~ P_Y, the mean of
-KL(q || model) over its L + 1 prefixes (the paper's Algorithm 1), or the mean over K paths behind one prompt;
-``exact_example``, the expectation itself. ``hard_example`` does for Eq. 4 what K paths do for Eq. 3.
-"""
+"""What each optimiser step sees: family-balanced order, and examples, each a prompt with a tree of completions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +10,7 @@ from pipeline.core.laws.discretize import OutputSpace
 from pipeline.core.random_streams import random_stream
 from pipeline.core.tries.implicit_trie import ImplicitTrie
 from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
-from pipeline.core.tries.trie import LEAF, Trie, edge_parents, path_prefix_weights
+from pipeline.core.tries.trie import Trie
 from pipeline.errors import ConfigError
 
 LossReduction = Literal["token", "completion"]
@@ -72,31 +66,26 @@ class Example:
     """A prompt, completions behind it as a tree of prefixes, and a target at P of the prefixes.
 
     The terminator is a target, never an input, so a completion of L tokens and a terminator has L nodes and L + 1
-    supervised prefixes. Each distinct prefix is one node however many completions share it, and is computed once; LoRA
-    dropout draws one mask per position, so completions share the masks of the prefixes they share.
-
-    Attributes:
-        prompt_ids: Token ids of the encoded prompt.
-        tree: Input nodes behind the prompt.
-        nodes: int64[P], node of each supervised prefix; ROOT is the last token of the prompt.
-        weights: float64[P], share of each prefix in the loss of the example; they sum to 1.
-        offsets: int64[P + 1]; candidates of prefix i are offsets[i]:offsets[i + 1].
-        token_ids: int64[C], candidate next tokens.
-        probabilities: float64[C], target probabilities; sum to 1 over each prefix.
-        sequences: Completions that the example holds.
-        size: What the example counts in its step beside others: 1, or its tokens where a step's loss is a mean over
-            tokens.
+    supervised prefixes. Each distinct prefix is one node however many completions share it, and is computed once.
     """
 
     prompt_ids: Sequence[int]
     tree: TokenTree
+    """Input nodes behind the prompt."""
     nodes: np.ndarray
+    """int64[P], node of each supervised prefix; ROOT is the last token of the prompt."""
     weights: np.ndarray
+    """float64[P], share of each prefix in the loss of the example; they sum to 1."""
     offsets: np.ndarray
+    """int64[P + 1]; candidates of prefix i are offsets[i]:offsets[i + 1]."""
     token_ids: np.ndarray
+    """int64[C], candidate next tokens."""
     probabilities: np.ndarray
+    """float64[C], target probabilities; sum to 1 over each prefix."""
     sequences: int
+    """Completions that the example holds."""
     size: float = 1.0
+    """Its weight in its step: 1, or its number of tokens where a step's loss is a mean over tokens."""
 
     @property
     def longest(self) -> int:
@@ -155,31 +144,10 @@ def _merged_example(
 def soft_example(
     prompt_ids: Sequence[int], trie: Trie | ImplicitTrie, rng: np.random.Generator, num_paths: int = 1
 ) -> Example:
-    """Paths y ~ P_Y with the trie's next-token distribution at each of their prefixes (Eq. 3)."""
+    """Paths y ~ P_Y with the trie's next-token distribution at each of their prefixes (Eq. 3): the mean over paths of
+    the mean of KL(q || model) over a path's L + 1 prefixes. One path is the paper's Algorithm 1."""
     paths = trie.sample_paths(rng, num_paths)
     return _merged_example(prompt_ids, [tokens for tokens, _ in paths], [candidates for _, candidates in paths])
-
-
-def exact_example(prompt_ids: Sequence[int], trie: Trie) -> Example:
-    """The whole trie: the expectation of Eq. 3 over paths, without sampling.
-
-    E_y[1 / (L_y + 1) sum_{p on y} KL_p] = sum_p KL_p w(p), with KL_p = KL(q(. | p) || model(. | p)) and w(p) of
-    ``path_prefix_weights``. Weighing each prefix by its whole mass instead gives KL(P_Y || model), the divergence of
-    laws of strings; the factor 1 / (L_y + 1) makes that a mean per token. The minimum, model = q, is the same.
-    """
-    inner = trie.edge_children != LEAF
-    # Prefix i of the trie is node i - 1 of the tree: its root is the prompt.
-    tree = TokenTree(trie.edge_tokens[inner].astype(np.int32), (edge_parents(trie)[inner] - 1).astype(np.int32))
-    return Example(
-        prompt_ids=prompt_ids,
-        tree=tree,
-        nodes=np.arange(ROOT, len(tree)),
-        weights=path_prefix_weights(trie),
-        offsets=trie.edge_offsets.astype(np.int64),
-        token_ids=trie.edge_tokens.astype(np.int64),
-        probabilities=np.asarray(trie.edge_probabilities),
-        sequences=int((~inner).sum()),
-    )
 
 
 def sample_string(space: OutputSpace, rng: np.random.Generator) -> str:

@@ -53,14 +53,6 @@ class ProcessGroup:
             distributed.all_reduce(values)
         return values
 
-    def shared(self, value: Any) -> Any:
-        """The first process's ``value``, in every process."""
-        if self.size == 1:
-            return value
-        values = [value]
-        distributed.broadcast_object_list(values, device=self.device)
-        return values[0]
-
     def gathered(self, value: Any) -> list:
         """Every process's ``value``, by rank."""
         values: list = [None] * self.size

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from peft import PeftModel
@@ -21,14 +20,11 @@ from pipeline.artifacts.storage import write_json
 from pipeline.core.random_streams import stream_seed
 from pipeline.core.training.batches import Batch, collate, plan_passes, share_passes
 from pipeline.core.training.examples import Example
-from pipeline.core.training.objectives import Objective, backward_in_chunks, next_weight
+from pipeline.core.training.objectives import Objective, backward_in_chunks
 from pipeline.engines.loading.model import PositionLogits, position_logits
 from pipeline.engines.scoring.tree_attention import supports_tree_attention, tree_attention_mask
 from pipeline.engines.training.distributed import ProcessGroup, single_process
 from pipeline.errors import ConfigError, first_line, is_out_of_memory
-
-if TYPE_CHECKING:
-    from pipeline.engines.training.on_policy import OnPolicyReplies
 
 # Logits that exist at a time: 32 Mi, 128 MiB in float32, are 220 positions of a vocabulary of 151,936.
 LOGITS_PER_CHUNK = 1 << 25
@@ -36,7 +32,7 @@ LOGITS_PER_CHUNK = 1 << 25
 
 @dataclass(frozen=True)
 class FitSettings:
-    """Optimisation settings; see ``pipeline.config.params.TrainConfig`` for each."""
+    """Optimisation settings; see ``pipeline.config.training.TrainConfig`` for each."""
 
     learning_rate: float
     weight_decay: float
@@ -54,71 +50,51 @@ class Term:
     """One part of the loss of every step."""
 
     name: str
-    """Names it in the log and its dropout streams."""
+    """Its name in the log and in its dropout streams."""
     make_examples: Callable[[int], list[Example]]
     """Its examples in a step by the step's number (from 0)."""
     objective: Objective
-    """Its loss over their positions."""
     weight: float = 1.0
     compares: bool = False
     """Whether ``objective`` takes the base checkpoint's logits: those of the same weights without the adapter."""
-    kl_budget: float | None = None
-    """Loss in nats that the weight is driven to by every step, from ``weight`` on, which is its least."""
-    memory: "OnPolicyReplies | None" = None
-    """What ``make_examples`` keeps from step to step beside the weights; a checkpoint has its ``pairs``."""
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """Trainable weights, optimiser state and log of one run in one safetensors file.
+def save_checkpoint(
+    path: Path, step: int, parameters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer, log: list
+) -> None:
+    """Write weights, optimiser state and log after ``step`` steps, replacing the file atomically."""
+    tensors = {f"parameter/{name}": value.detach() for name, value in parameters.items()}
+    for name, value in parameters.items():
+        tensors |= {f"optimizer/{name}/{key}": tensor for key, tensor in optimizer.state[value].items()}
+    with atomic_path(path) as temporary:
+        contiguous = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+        save_file(contiguous, temporary, {"step": str(step), "log": json.dumps(log)})
 
-    A file that is not whole is ignored. One that cannot be read is an error: starting over would replace it.
+
+def restore_checkpoint(
+    path: Path, parameters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer
+) -> tuple[int, list]:
+    """Load the state if there is one; return the step reached and the log so far.
+
+    A file that is not whole is ignored. One that cannot be read is an OSError: starting over would replace it.
     """
-
-    path: Path
-
-    def save(
-        self,
-        step: int,
-        parameters: Mapping[str, torch.Tensor],
-        optimizer: torch.optim.Optimizer,
-        log: list,
-        terms: Sequence[Term],
-    ) -> None:
-        """Write the state after ``step`` steps, replacing the file atomically."""
-        tensors = {f"parameter/{name}": value.detach() for name, value in parameters.items()}
-        for name, value in parameters.items():
-            tensors |= {f"optimizer/{name}/{key}": tensor for key, tensor in optimizer.state[value].items()}
-        kept = {term.name: term.memory.pairs for term in terms if term.memory is not None}
-        metadata = {"step": str(step), "log": json.dumps(log), "memories": json.dumps(kept)}
-        with atomic_path(self.path) as temporary:
-            save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, temporary, metadata)
-
-    def restore(
-        self, parameters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer, terms: Sequence[Term]
-    ) -> tuple[int, list]:
-        """Load the state if there is one; return the step reached and the log so far. Raises OSError."""
-        if not self.path.exists():
-            return 0, []
-        try:
-            with safe_open(self.path, "pt") as file:
-                metadata = file.metadata()
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
-            print(f"note: {self.path} is not whole ({first_line(error)}); training starts over")
-            return 0, []
-        with torch.no_grad():
-            for name, parameter in parameters.items():
-                parameter.copy_(tensors[f"parameter/{name}"])
-                optimizer.state[parameter] = {
-                    key: tensors[f"optimizer/{name}/{key}"].to("cpu" if key == "step" else parameter.device)
-                    for key in ("step", "exp_avg", "exp_avg_sq")
-                }
-        kept = json.loads(metadata["memories"])
-        for term in terms:
-            if term.memory is not None:
-                term.memory.pairs = [(place, ids) for place, ids in kept[term.name]]
-        return int(metadata["step"]), json.loads(metadata["log"])
+    if not path.exists():
+        return 0, []
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata()
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        print(f"note: {path} is not whole ({first_line(error)}); training starts over")
+        return 0, []
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[f"parameter/{name}"])
+            optimizer.state[parameter] = {
+                key: tensors[f"optimizer/{name}/{key}"].to("cpu" if key == "step" else parameter.device)
+                for key in ("step", "exp_avg", "exp_avg_sq")
+            }
+    return int(metadata["step"]), json.loads(metadata["log"])
 
 
 def fit(
@@ -130,7 +106,7 @@ def fit(
     seed: int,
     stream: Sequence[str],
     pad_id: int,
-    checkpoint: Checkpoint,
+    checkpoint: Path,
     on_step: Callable[[dict], None] = lambda record: None,
     group: ProcessGroup | None = None,
 ) -> list[dict]:
@@ -139,8 +115,7 @@ def fit(
 
     Each makes all examples of a step, runs its share of the forward passes and adds its gradients to the others', so
     that a step is that of a single process up to the order of a sum. Dropout masks have streams by ``seed``, ``stream``
-    and step: called again after it was stopped, a run ends with the same weights, bit for bit on one CPU. A prompt with
-    several completions is one row of a pass where the model supports tree attention.
+    and step: called again after it was stopped, a run ends with the same weights, bit for bit on one CPU.
 
     Returns one record per step, also given to ``on_step``: step, loss (nats), learning_rate, grad_norm, tokens,
     sequences, seconds (of this process), and of each of several terms loss/NAME and weight/NAME.
@@ -153,15 +128,13 @@ def fit(
     parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
     optimizer = torch.optim.AdamW(parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     schedule = get_cosine_schedule_with_warmup(optimizer, math.ceil(settings.warmup_ratio * num_steps), num_steps)
-    first_step, log = checkpoint.restore(parameters, optimizer, terms)
+    first_step, log = restore_checkpoint(checkpoint, parameters, optimizer)
     for record in log:
         on_step(record)
     group.check_agreement(first_step, parameters.values())
     logits_at = position_logits(model)
     trees = supports_tree_attention(model)
-    weights = {
-        term.name: log[-1][f"next_weight/{term.name}"] if log and term.kl_budget else term.weight for term in terms
-    }
+    several = len(terms) > 1
     model.train()
     for step in range(first_step, num_steps):
         started = time.monotonic()
@@ -178,10 +151,10 @@ def fit(
                     f"train.max_length: {settings.max_length} is too small for an example of {longest} tokens"
                 )
             passes = plan_passes(examples, settings.micro_batch_size, settings.tokens_per_pass, trees)
-            size = sum(example.size for example in examples) / weights[term.name]
+            size = sum(example.size for example in examples) / term.weight
             sequences += sum(example.sequences for example in examples)
             for first_row, batch_tokens, batch in _batches_of_rank(passes, size, pad_id, group):
-                named = (term.name,) if len(terms) > 1 else ()
+                named = (term.name,) if several else ()
                 torch.manual_seed(stream_seed(seed, "dropout", *stream, *named, step, first_row))
                 with _memory_explained(batch_tokens):
                     batch = batch.to(totals.device)
@@ -209,30 +182,17 @@ def fit(
             "tokens": int(tokens),
             "sequences": sequences,
             "seconds": time.monotonic() - started,
-            **_of_terms(terms, losses, weights),
         }
+        for term, weighted in zip(terms, losses, strict=True) if several else ():
+            record |= {f"loss/{term.name}": weighted / term.weight, f"weight/{term.name}": term.weight}
         log.append(record)
         on_step(record)
         if (step + 1) % settings.checkpoint_every_steps == 0 or step + 1 == num_steps:
             group.check_agreement(step + 1, parameters.values())
             if group.is_main and step + 1 < num_steps:
-                checkpoint.save(step + 1, parameters, optimizer, log, terms)
+                save_checkpoint(checkpoint, step + 1, parameters, optimizer, log)
     model.eval()
     return log
-
-
-def _of_terms(terms: Sequence[Term], losses: Sequence[float], weights: dict[str, float]) -> dict[str, float]:
-    """Loss and weight of each of several terms, for the log; moves the weights that have a budget."""
-    if len(terms) == 1:
-        return {}
-    logged = {}
-    for term, weighted in zip(terms, losses, strict=True):
-        weight = weights[term.name]
-        logged |= {f"loss/{term.name}": weighted / weight, f"weight/{term.name}": weight}
-        if term.kl_budget is not None:
-            weights[term.name] = next_weight(weight, weighted / weight, term.kl_budget, term.weight)
-            logged[f"next_weight/{term.name}"] = weights[term.name]
-    return logged
 
 
 @contextlib.contextmanager
@@ -278,10 +238,10 @@ def backward_pass(
     logits_per_chunk: int,
     base: PeftModel | None = None,
 ) -> torch.Tensor:
-    """Add the gradients of one forward pass to the model's trainable parameters.
+    """Add the gradients of one forward pass to the model's trainable parameters; return its share of the loss in nats.
 
     ``temperature`` is tau of Eq. 2; of logits, ``logits_per_chunk`` numbers exist at a time. ``base`` is the model, for
-    an objective that compares with its logits without the adapter. Returns the batch's share of the loss in nats.
+    an objective that compares with its logits without the adapter.
     """
     mask = batch.attention_mask
     if batch.allowed is not None:
@@ -307,7 +267,6 @@ def save_adapter(model: PeftModel, directory: Path) -> None:
     # PEFT keeps the module names in a set, whose order changes from process to process.
     path = directory / "adapter_config.json"
     config = json.loads(path.read_text())
-    config["target_modules"] = sorted(config["target_modules"])
-    write_json(path, config)
+    write_json(path, {**config, "target_modules": sorted(config["target_modules"])})
     # Its model card has unfilled placeholders; the provenance says more.
     (directory / "README.md").unlink(missing_ok=True)

@@ -1,7 +1,6 @@
 """What the hard-target losses ask for, against the targets of examples and against sampling."""
 
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.core.training.batches import collate
 from pipeline.core.training.examples import hard_example
-from scripts.hard_target_optimum import completion_mean_optimum, optimum_table, token_mean_optimum
+from scripts.hard_target_optimum import completion_mean_optimum
 
 END = 9
 completions = st.lists(
@@ -58,28 +57,3 @@ def test_weights_of_a_step_are_means_over_tokens_and_over_completions(drawn):
             else np.mean([np.mean([np.mean(completion) for completion in one]) for one in places])
         )
         assert float(batch.targets.weights.numpy() @ depths) == pytest.approx(expected, rel=1e-5)
-
-
-def test_one_mean_over_a_batch_tilts_less_the_larger_it_is():
-    target, lengths = np.array([0.2, 0.5, 0.3]), np.array([2, 3, 7])
-    tilted = completion_mean_optimum(target, lengths)
-    np.testing.assert_allclose(tilted, np.array([0.1, 1 / 6, 3 / 70]) / (0.1 + 1 / 6 + 3 / 70))
-    np.testing.assert_allclose(token_mean_optimum(target, lengths, 1), tilted)
-    distances = [np.abs(token_mean_optimum(target, lengths, size) - target).sum() for size in (1, 2, 4, 8, 16, 32)]
-    assert all(0.4 < after / before < 0.65 for before, after in pairwise(distances))
-    # By sampling: every string of a batch counts one over the batch's tokens.
-    rng = np.random.default_rng(0)
-    batches = rng.choice(3, size=(200_000, 4), p=target)
-    shares = 1.0 / lengths[batches].sum(axis=1, keepdims=True)
-    sampled = np.bincount(batches.ravel(), weights=np.broadcast_to(shares, batches.shape).ravel())
-    np.testing.assert_allclose(sampled / sampled.sum(), token_mean_optimum(target, lengths, 4), atol=2e-3)
-
-
-def test_the_table_of_the_documentation():
-    table = optimum_table(num_decimals=5, max_bins=16384, batch_sizes=(8,))
-    by_family = table.groupby("family")["completion"].mean()
-    largest = by_family[["hypergeometric", "geometric", "cauchy", "skellam", "lognormal"]]
-    np.testing.assert_allclose(largest, [0.0547, 0.0455, 0.0454, 0.0434, 0.0372], atol=5e-5)
-    unseen = table[table["split"] == "unseen"].groupby("family")[["completion", "token, 8"]].mean().median()
-    assert unseen["completion"] == pytest.approx(0.0079, abs=5e-5)
-    assert unseen["completion"] / unseen["token, 8"] == pytest.approx(7.5, abs=0.5)

@@ -9,11 +9,11 @@ from peft import get_peft_model_state_dict
 from safetensors import safe_open
 
 from pipeline.core.training.examples import anchor_example, soft_example
-from pipeline.core.training.objectives import forward_anchor_loss, soft_target_loss
+from pipeline.core.training.objectives import anchor_loss, soft_target_loss
 from pipeline.engines.training import fit as fit_module
-from pipeline.engines.training.fit import Checkpoint, Term, fit
+from pipeline.engines.training.fit import Term, fit
 from pipeline.errors import ConfigError
-from tests.engines.training.worlds import SETTINGS, TRIE, adapter, on_policy_term
+from tests.engines.training.worlds import SETTINGS, TRIE, adapter
 
 STEPS = 7
 
@@ -44,17 +44,16 @@ def run(
     on_step=lambda record: None,
     dtype="float32",
 ):
-    """``terms`` may depend on the model."""
     model = adapter(model_config, dtype=dtype)
     log = fit(
         model,
-        terms(model) if callable(terms) else terms,
+        terms,
         STEPS,
         settings,
         seed=1,
         stream=("tiny", "soft"),
         pad_id=0,
-        checkpoint=Checkpoint(path),
+        checkpoint=path,
         on_step=on_step,
     )
     return adapter_state(model), log
@@ -84,24 +83,19 @@ def test_adapter_and_optimiser_in_bfloat16(model_config, tmp_path, monkeypatch):
     assert all(torch.equal(resumed[name], value) for name, value in whole.items())
 
 
-def budget(model):
-    return [
-        Term("soft", examples, soft_target_loss),
-        Term("anchors", replies, forward_anchor_loss, 2.0, compares=True, kl_budget=0.05),
-    ]
+ANCHORED = [
+    Term("soft", examples, soft_target_loss),
+    Term("anchors", replies, anchor_loss, 2.0, compares=True),
+]
 
 
-def on_policy(model):
-    return [Term("soft", examples, soft_target_loss), on_policy_term(model, 2.0)]
-
-
-@pytest.fixture(scope="module", params=[TERMS, budget, on_policy], ids=["targets", "budget", "on policy"])
+@pytest.fixture(scope="module", params=[TERMS, ANCHORED], ids=["targets", "anchored"])
 def whole(request, model_config, tmp_path_factory):
     """Terms, and adapter and log of a run with them that is not killed."""
     return request.param, *run(model_config, tmp_path_factory.mktemp("whole") / "state", request.param)
 
 
-@pytest.mark.parametrize("killed_after", [1, 2, 5])
+@pytest.mark.parametrize("killed_after", [1, 5])
 def test_a_killed_run_ends_with_the_same_adapter(model_config, tmp_path, whole, killed_after):
     terms, expected, whole_log = whole
 
@@ -151,7 +145,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run_before_it_reaches_a_weight(m
             seed=1,
             stream=("d",),
             pad_id=0,
-            checkpoint=Checkpoint(tmp_path / "d"),
+            checkpoint=tmp_path / "d",
         )
     assert all(torch.equal(value, before[name]) for name, value in adapter_state(model).items())
 

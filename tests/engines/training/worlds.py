@@ -3,13 +3,9 @@
 import numpy as np
 import torch
 
-from pipeline.core.training.examples import anchor_example
-from pipeline.core.training.objectives import reverse_anchor_loss
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import add_lora, load_model
-from pipeline.engines.training.distributed import single_process
-from pipeline.engines.training.fit import FitSettings, Term
-from pipeline.engines.training.on_policy import OnPolicyReplies
+from pipeline.engines.training.fit import FitSettings
 
 SETTINGS = FitSettings(
     learning_rate=5e-3,
@@ -29,7 +25,6 @@ BRANCHING = build_trie(
     2,
 )
 PROMPTS = ([20, 21, 22], [23, 24], [25, 26, 27, 28])
-REFRESH, PER_STEP, MAX_NEW, SEED = 2, 2, 3, 5
 
 
 def adapter(model_config, dropout=0.2, dtype="float32"):
@@ -38,35 +33,3 @@ def adapter(model_config, dropout=0.2, dtype="float32"):
     # Larger (tied) embeddings: without them no adapter can make the random model's logits sharp.
     base.get_input_embeddings().weight.data.mul_(2.5)
     return add_lora(base, model_config, rank=4, alpha=8, dropout=dropout, dtype=dtype)
-
-
-class Numbers:
-    """A tokenizer whose texts are token ids."""
-
-    def decode(self, ids, skip_special_tokens):
-        return " ".join(map(str, ids))
-
-    def __call__(self, texts, add_special_tokens):
-        return {"input_ids": [[int(part) for part in text.split()] for text in texts]}
-
-
-def on_policy_term(model, weight):
-    """Reverse divergence on the trained model's own replies to PROMPTS."""
-    replies = OnPolicyReplies(
-        model,
-        Numbers(),
-        list(PROMPTS),
-        ["a", "a", "b"],
-        {2},
-        2,
-        sequences_per_step=PER_STEP,
-        steps=REFRESH,
-        max_new_tokens=MAX_NEW,
-        names=(SEED, "tiny"),
-        group=single_process(),
-    )
-
-    def make(step):
-        return [anchor_example(PROMPTS[place], ids, 32) for place, ids in replies.of_step(step)]
-
-    return Term("on_policy", make, reverse_anchor_loss, weight, compares=True, memory=replies)

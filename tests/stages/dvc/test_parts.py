@@ -148,7 +148,7 @@ def test_another_adapter_is_sampled_on_all_axes_and_base_on_none(clone, first_ru
 
 def test_a_method_that_is_added_is_sampled_alone(clone, first_run, environment, tiny_model):
     # As the test before has left it.
-    changed = ("train.soft.epochs=3", "+method@methods.half=soft_half", "conditions=[base,soft,half]")
+    changed = ("train.soft.epochs=3", "+method@methods.half=soft", "conditions=[base,soft,half]")
     write_params_of(clone, environment, tiny_model, *changed)
     assert sampled(repro(clone, environment)) == {"open half", "mcq half", "novelty half"}
     metrics = json.loads((clone / "artifacts" / "evals" / "mcq" / "embedded" / "half" / "metrics.json").read_text())
