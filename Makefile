@@ -8,7 +8,7 @@ LAPTOP = $(or $(filter laptop%,$(EXPERIMENT)),laptop)
 # A run is a hundred processes of the same code: what they compile is kept, though containers often say otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 # A variable that no target knows, e.g. `condition` for CONDITION, would be ignored: make would do something else.
-VARIABLES = EXPERIMENT OVERRIDES PORT WORKERS JOBS GPUS RATES ARGS SWEEP RESULTS BENCHMARKS MODEL_ARGUMENTS TABLE ROW \
+VARIABLES = EXPERIMENT OVERRIDES PORT WORKERS JOBS GPUS ARGS SWEEP RESULTS BENCHMARKS MODEL_ARGUMENTS TABLE ROW \
   COLUMN MODULES MODEL METHOD CONDITION PROMPT LAW N SHELL
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 UNKNOWN := $(firstword $(filter-out $(VARIABLES) MAKE%,$(GIVEN)))
@@ -68,11 +68,11 @@ sweep:  ## every combination of values (ARGS="sweep=hard_ablation seed=0,1"; ARG
 ablations:  ## ablations at the scale of the demo (Tables 24 to 26, Figure 14)
 	@$(RUN) scripts/ablations.sh; status=$$?; $(MAKE) --no-print-directory tables && dvc commit --force --quiet report && exit $$status
 
-plan: check-params  ## estimated tokens, GPU hours and disk of that DAG (RATES=FILE of your device)
-	@$(RUN) python -m pipeline.runs.plan $(if $(RATES),--rates $(RATES))
+plan: check-params  ## estimated tokens, GPU hours and disk of that DAG
+	@$(RUN) python -m pipeline.runs.costs plan
 
-spent:  ## measured time, tokens and memory by stage (RATES=FILE ARGS="--csv FILE")
-	@$(RUN) python -m pipeline.runs.spent $(if $(RATES),--rates $(RATES)) $(ARGS)
+spent:  ## measured time, tokens and memory by stage (ARGS="--csv FILE")
+	@$(RUN) python -m pipeline.runs.costs spent $(ARGS)
 
 check-params:  ## fail unless params.yaml is what conf/ composes to
 	@$(RUN) python -m pipeline.compose --check
@@ -118,7 +118,7 @@ stand-ins:  ## tiny random checkpoints of the paper's architectures, for stand_i
 embedded-model:  ## train models/embedded from its recipe, an hour and a half on two cores
 	@$(RUN) python -m pipeline.demo.build_model --output models/embedded
 
-gpu-check:  ## is this GPU ready? Ten minutes, and rates for `make plan` (ARGS=--help)
+gpu-check:  ## is this GPU ready? Ten minutes (ARGS=--help)
 	@$(RUN) python -m benchmarks.gpu $(ARGS)
 
 ## Work on the code

@@ -3,8 +3,7 @@
 Builds models of real shapes with random weights, one after the other, and measures: load memory; a training step of
 the soft target, of one path and of packed ones, with peak memory beside the plan's estimate; scoring a trie; sampling;
 whether our engine and transformers' own ``generate`` sample the exact law; and the packed step with ``torch.compile``.
-Every row is written as soon as it is there. What does not fit into the time is skipped and listed. ``report.md`` is to
-be pasted, and ``make plan RATES=reports/gpu_check/rates.json`` takes the rates.
+Every row is written as soon as it is there. What does not fit into the time is skipped and listed.
 """
 
 import argparse
@@ -161,9 +160,7 @@ def main(shapes: list[str], minutes: float, output: Path) -> None:
     small = {"repeats": 1, "num_samples": 64, "rows": 64} if device == "cpu" else {}
     report = check(names, device, output, minutes, **small)
     statuses = [row["status"] for row in report.rows]
-    print(f"\n{(output / 'report.md').read_text()}\nwritten to {output}: report.md, check.json", end="")
-    rated = (output / "rates.json").exists()
-    print(f", rates.json\n`make plan RATES={output / 'rates.json'}` takes these rates" if rated else "")
+    print(f"\n{(output / 'report.md').read_text()}\nwritten to {output}: report.md, check.json")
     if skipped := statuses.count("skipped"):
         print(f"{skipped} of {len(statuses)} cases were skipped; more --minutes or fewer --shapes reach more of them")
     failed = [f"{row['shape']} {row['case']}" for row in report.rows if row["status"] == "failed"]

@@ -1,18 +1,14 @@
 """What work costs: tokens, GPU hours, memory and disk. Estimates, good to a factor of two.
 
-With N the parameters of a model, a token of training takes 4 N operations (forward 2 N, backward 2 N: the base is
-frozen, so gradients run through its activations alone), a token that is read 2 N, and a decoding step reads the
-weights once (2 N bytes), whatever the number of sequences that it advances. The constants are of an A100 80 GB, fitted
-to the totals that the paper states (arXiv:2605.11845, Appendix B.1; one GPU is assumed for an evaluation). ``Rates`` of
-a device, measured with this code, replace them.
+With N the parameters of a model, a token of training takes 4 N operations (the base is frozen: gradients run through
+its activations alone), a token that is read 2 N, and a decoding step reads the weights once (2 N bytes), whatever the
+number of sequences. The constants are of an A100 80 GB, fitted to the totals that the paper states for its own code
+(arXiv:2605.11845, Appendix B.1).
 """
 
 import math
 import re
 from dataclasses import astuple, dataclass
-from pathlib import Path
-
-from pipeline.estimates.rates import Rates
 
 TRAINING_STEP_SECONDS, DECODING_STEP_SECONDS = 0.40, 0.025
 """Of a step, what does not depend on the model."""
@@ -22,23 +18,19 @@ DECODING_BYTES = 0.7 * 2.0e12
 """Bytes a second of weights that decoding reads."""
 LOADING_SECONDS, LOADING_BYTES = 30.0, 1e9
 """Start of a stage that loads a model; bytes of weights a second."""
-PAPER_CLOCK = """\
-GPU hours are those of A100s, from rates fitted to the totals that the paper states for its own code. Baselines, exact \
-laws and preflight are not among those totals. Shared prefixes, packed completions or vLLM may take a fraction of it."""
-MEASURED_CLOCK = """\
-GPU hours are those of one {device}, from rates that this code had there ({measured}; {path}): {shapes}. Merged \
-prefixes or vLLM may take a fraction of it. Loading is assumed: {loading:.0f} s and {speed:.0f} GB/s."""
 ACTIVATION_BYTES = 2.5
-"""What a token keeps for the backward pass, by number of weights to the power 2/3 (width times depth). Counted with
-autograd for bfloat16 layers with LoRA on attention and dropout: 1.8 to 2.9 from Gemma-3-1B to 27B, 3.5 for
-Qwen3-0.6B, about 1 for GPT-OSS, of whose weights most are experts that a token does not meet."""
+"""What a token keeps for the backward pass, by number of weights to the power 2/3 (width times depth); counted with
+autograd for bfloat16 layers with LoRA on attention and dropout."""
 LOGIT_BYTES = 16 * 2**25
 """Logits of one chunk of positions, their softmax and gradients, in float32."""
 
 
+CLOCK = "GPU hours are those of A100s, from rates fitted to the totals that the paper states for its own code."
+
+
 @dataclass(frozen=True)
 class Cost:
-    """What work costs, on an A100 or on the device of the rates. Sums are by field."""
+    """What work costs. Sums are by field."""
 
     prompt_tokens: float = 0.0
     completion_tokens: float = 0.0
@@ -55,17 +47,20 @@ def estimate_tokens(text: str) -> int:
     return sum(math.ceil(len(piece) / 8) for piece in re.findall(r"\d|[^\W\d]+|[^\w\s]", text))
 
 
-def work_hours(num_parameters: int, rates: Rates | None, **amounts: float) -> float:
-    """GPU hours of amounts of work by the names of ModelRates; steps of training are of all GPUs together."""
-    if rates is not None:
-        return sum(amount * rates.seconds(name, num_parameters) for name, amount in amounts.items()) / 3600
-    seconds = {
-        "training_step": TRAINING_STEP_SECONDS,
-        "training_token": 4 * num_parameters / TRAINING_OPERATIONS,
-        "reading_token": 2 * num_parameters / READING_OPERATIONS,
-        "decoding_step": DECODING_STEP_SECONDS + 2 * num_parameters / DECODING_BYTES,
-    }
-    return sum(amount * seconds[name] for name, amount in amounts.items()) / 3600
+def work_hours(
+    num_parameters: int,
+    *,
+    training_steps: float = 0.0,
+    training_tokens: float = 0.0,
+    reading_tokens: float = 0.0,
+    decoding_steps: float = 0.0,
+) -> float:
+    """GPU hours of amounts of work; steps of training are of all GPUs together."""
+    seconds = training_steps * TRAINING_STEP_SECONDS
+    seconds += training_tokens * 4 * num_parameters / TRAINING_OPERATIONS
+    seconds += reading_tokens * 2 * num_parameters / READING_OPERATIONS
+    seconds += decoding_steps * (DECODING_STEP_SECONDS + 2 * num_parameters / DECODING_BYTES)
+    return seconds / 3600
 
 
 def loading_hours(num_parameters: int) -> float:
@@ -94,11 +89,3 @@ def training_memory_bytes(num_parameters: int, tokens_per_pass: float, rank: int
     adapter = 4 * adapter_bytes(num_parameters, rank, num_modules)
     activations = ACTIVATION_BYTES * num_parameters ** (2 / 3) * tokens_per_pass
     return 2 * num_parameters + adapter + activations + LOGIT_BYTES
-
-
-def clock(rates: Rates | None, path: Path | None) -> str:
-    """What the GPU hours are hours of."""
-    if rates is None:
-        return PAPER_CLOCK
-    named = {"device": rates.device, "measured": rates.measured, "path": path, "shapes": ", ".join(rates.models)}
-    return MEASURED_CLOCK.format(**named, loading=LOADING_SECONDS, speed=LOADING_BYTES / 1e9)

@@ -21,7 +21,7 @@ from pipeline.dag.stages import PIECES
 from pipeline.errors import ArtifactError, ModelError
 from pipeline.record.provenance import run_identity, sha256_path
 from pipeline.report.evaluations import METRIC_COLUMNS
-from pipeline.runs.spent import record_paths
+from pipeline.runs.costs import record_paths
 from tests.conftest import ROOT
 from tests.stages.conftest import AXES, CONDITIONS, run_stage
 

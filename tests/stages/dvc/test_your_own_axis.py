@@ -68,7 +68,7 @@ def test_its_number_its_table_and_the_page(project):
 
 
 def test_its_cost_is_planned(project, environment):
-    printed = run(project, environment, "python", "-m", "pipeline.runs.plan", "--all")
+    printed = run(project, environment, "python", "-m", "pipeline.runs.costs", "plan", "--all")
     assert "generate-coin_flips" in printed and "eval-coin-flips" in printed
 
 

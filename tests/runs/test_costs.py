@@ -7,9 +7,7 @@ import pytest
 import yaml
 
 from pipeline.config.params import load_params, validate
-from pipeline.runs.plan import checkpoint_bytes
-from pipeline.runs.plan import main as plan
-from pipeline.runs.spent import main, spent_table, summary
+from pipeline.runs.costs import checkpoint_bytes, plan, spent, spent_table, summary
 from tests.composition import composed_params
 
 
@@ -51,7 +49,7 @@ def test_one_row_per_record_in_the_dags_order(project):
 
 
 def test_tables_are_printed_and_written(project, capsys):
-    main(project / "params.yaml", project / "spent.csv")
+    spent(project / "params.yaml", project / "spent.csv")
     lines = {tuple(line.split()[:3]): line.split() for line in capsys.readouterr().out.splitlines()}
     assert lines["generate-open", "embedded", "soft"][4:9] == ["4.0+", "1,000", "70", "3.00", "1.00"]
     assert lines["all", "4", "14.5+"] and len(pd.read_csv(project / "spent.csv")) == 4

@@ -1,0 +1,188 @@
+"""What the DAG of params.yaml will cost, and has cost: ``python -m pipeline.runs.costs plan`` and ``... spent``.
+
+plan: estimated tokens, GPU hours and disk by stage and by model, for all of it and for what is still to run; nothing is
+loaded. spent: wall time, tokens and peak memory of every run that has left a record, by stage, model and condition.
+"""
+
+import argparse
+import math
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.artifacts.storage import atomic_path, read_json
+from pipeline.command import run_command
+from pipeline.config.conditions import conditions_on
+from pipeline.config.params import Params, load_params
+from pipeline.config.retention import is_local_path
+from pipeline.dag.declaration import fill
+from pipeline.dag.graph import StageGraph, StageNode, stages_out_of_date
+from pipeline.dag.stage_kinds import evaluation_name
+from pipeline.dag.stages import PIECES
+from pipeline.dag.tables import is_off, template_names
+from pipeline.estimates.cost import CLOCK
+from pipeline.estimates.prices import CLASSIFIER_PARAMETERS, REWARD_PARAMETERS, Prices
+from pipeline.record.provenance import RECORD
+
+PLANNED = ["stages", "to_run", "tokens", "gpu_hours", "gpu_hours_to_run", "disk_gb"]
+PLAN_NOTE = (
+    f"Estimates. {CLOCK} Disk counts outputs once; DVC's cache doubles it where the file system has no reflinks."
+)
+SPENT_NOTE = (
+    """\
+Wall time of the last run of each stage, from its start (+: some run was continued, from there) to its record. Tokens \
+read: that the models of the process ran forward, prompts and padding included; of training on several GPUs, those of \
+the first process; none where vLLM or a server ran the model. Tokens generated: of the whole table of answers. Memory: \
+peak of the process, and on the GPU of its tensors, in 10^9 bytes. Planned: what `make plan` estimates for the same \
+runs. """
+    + CLOCK
+)
+
+
+def checkpoint_bytes(params: Params) -> float:
+    """Size of the hub's checkpoints that the DAG loads, two bytes for each weight, NoveltyBench's included."""
+    novelty, judge = params.evaluate.novelty, params.selfreflect and params.selfreflect.judge
+    models = [*params.models.values(), *([judge] if judge and "selfreflect" in params.axes else [])]
+    sizes = [model.num_parameters for model in models if not is_local_path(model.checkpoint)]
+    if "novelty" in params.axes:
+        sizes += [CLASSIFIER_PARAMETERS] if novelty.classifier.kind == "deberta" else []
+        sizes += [REWARD_PARAMETERS] if novelty.reward.kind == "skywork" else []
+    return 2.0 * sum(sizes)
+
+
+def plan_table(graph: StageGraph, params: Params, to_run: set[str], prices: Prices) -> pd.DataFrame:
+    """One row per kind of stage, or per part of a stage of several, and model ("(shared)" where models share it).
+
+    Stages whose names are in ``to_run`` are not done; tokens are of prompts and completions, disk_gb 10^9 bytes.
+    """
+    rows = []
+    for node in graph.values():
+        waits = node.name in to_run
+        # What only says that its axis is off takes nothing.
+        for stage, row in () if is_off(node.stage, params) else node.pieces:
+            cost = stage.price(prices, row)
+            tokens = cost.prompt_tokens + cost.completion_tokens
+            numbers = (1, int(waits), tokens, cost.gpu_hours, cost.gpu_hours * waits, cost.disk_bytes / 1e9)
+            rows.append((stage.name, node.model or "(shared)", *numbers))
+    table = pd.DataFrame(rows, columns=["stage", "model", *PLANNED])
+    return table.groupby(["stage", "model"], sort=False, as_index=False).sum()
+
+
+def plan(params: Path, csv: Path | None, all_stages: bool) -> None:
+    """Print the tables, and write the rows by stage and model to ``csv``; with ``all_stages``, without asking DVC."""
+    project, config = params.resolve().parent, load_params(params)
+    graph, prices = StageGraph(config), Prices(config, project)
+    to_run = set(graph) if all_stages else graph.downstream(stages_out_of_date(project) & set(graph))
+    table = plan_table(graph, config, to_run, prices)
+    _write(table, csv)
+    print(f"Experiment {config.experiment}: {len(graph)} stages, {len(to_run)} of them to run or to check; by part:\n")
+    formats = {"stages": "{:.0f}".format, "to_run": "{:.0f}".format, "tokens": "{:.3g}".format}
+    for by in ("stage", "model"):
+        grouped = table.groupby(by, sort=False)[PLANNED].sum()
+        grouped.loc["total"] = grouped.sum()
+        print(grouped.to_string(formatters=formats, float_format="{:.2f}".format) + "\n")
+    memory = ", ".join(f"{model} {prices.training_memory(model) / 1e9:.1f}" for model in config.models)
+    print(f"Memory of a GPU that trains by itself, GB: {memory}")
+    print(f"Checkpoints from the hub: {checkpoint_bytes(config) / 1e9:.0f} GB\n\n{PLAN_NOTE}")
+
+
+def record_paths(node: StageNode, params: Params) -> dict[str, Path]:
+    """Where a run writes its record; an evaluation writes one for each condition, others one under the key ""."""
+    if node.stage.records:
+        return {"": Path(fill(node.stage.records, template_names(node.row, params)))}
+    output, axis = Path(node.outputs[0]), node.stage.axis
+    if node.stage.name == evaluation_name(axis):
+        return {condition: output / condition / RECORD for condition in conditions_on(params, axis)}
+    return {"": output / RECORD}
+
+
+def spent_table(params: Params, project: Path) -> pd.DataFrame:
+    """One row per run that has left a record, in the DAG's order; memory is in 10^9 bytes.
+
+    What a record does not tell (of an older version, or without a GPU) is NaN. Raises ArtifactError for an unreadable
+    record.
+    """
+    prices, rows = Prices(params, project), []
+    for node in StageGraph(params, PIECES).values():
+        written = [path for path in record_paths(node, params).values() if (project / path).is_file()]
+        if not written:
+            continue
+        # The last one has all of the run's time.
+        record = read_json(project / written[-1])
+        processes = record.get("distributed", {}).get("num_processes", 1)
+        rows.append(
+            {
+                "stage": node.stage.name,
+                "model": node.model or "(shared)",
+                "condition": node.row.get("condition", ""),
+                "wall_seconds": record["wall_time_seconds"],
+                "tokens_read": record.get("tokens_read", math.nan),
+                "tokens_generated": record.get("num_generated_tokens", math.nan),
+                "peak_memory_gb": (record.get("peak_memory_bytes") or math.nan) / 1e9,
+                "peak_gpu_memory_gb": (record.get("peak_gpu_memory_bytes") or math.nan) / 1e9,
+                "device": f"{processes} x {record['device']}" if processes > 1 else record["device"],
+                "continued": record.get("continued", False),
+                "planned_gpu_hours": node.cost(prices).gpu_hours,
+                "record": str(written[-1]),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def summary(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Sums of time and tokens, and largest memory, of the rows that agree in some columns."""
+
+    def known_sum(values: pd.Series) -> float:
+        return values.sum(min_count=1)
+
+    aggregates = {"runs": "sum", "wall_seconds": "sum", "tokens_read": known_sum, "tokens_generated": known_sum}
+    aggregates |= dict.fromkeys(("peak_memory_gb", "peak_gpu_memory_gb"), "max")
+    aggregates |= {"planned_gpu_hours": "sum", "continued": "any"}
+    return table.assign(runs=1).groupby(by, sort=False).agg(aggregates).reset_index()
+
+
+def spent(params: Path, csv: Path | None) -> None:
+    """Print the tables, and write one row per run to ``csv``."""
+    config = load_params(params)
+    table = spent_table(config, params.resolve().parent)
+    _write(table, csv)
+    print(f"Experiment {config.experiment}: records of {len(table)} of {len(StageGraph(config))} runs\n")
+    if table.empty:
+        return
+    for by in (["stage", "model", "condition"], ["stage"], ["all"]):
+        sums = summary(table.assign(all="all"), by)
+        continued = sums.pop("continued").map({True: "+", False: ""})
+        sums["wall_seconds"] = sums["wall_seconds"].map("{:,.1f}".format) + continued
+        counts = dict.fromkeys(("tokens_read", "tokens_generated"), "{:,.0f}".format)
+        print(sums.to_string(index=False, na_rep="-", formatters=counts, float_format="{:.2f}".format) + "\n")
+    print(f"devices: {', '.join(table['device'].unique())}\n\n{SPENT_NOTE}")
+
+
+def _write(table: pd.DataFrame, csv: Path | None) -> None:
+    if csv is not None:
+        with atomic_path(csv) as temporary:
+            table.to_csv(temporary, index=False)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["plan", "spent"])
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
+    parser.add_argument("--csv", type=Path, help="file for the rows")
+    parser.add_argument(
+        "--all", dest="all_stages", action="store_true", help="plan everything, whatever DVC says is done"
+    )
+    return parser.parse_args()
+
+
+def main(command: str, params: Path, csv: Path | None, all_stages: bool) -> None:
+    """One of the two commands."""
+    if command == "plan":
+        plan(params, csv, all_stages)
+    else:
+        spent(params, csv)
+
+
+if __name__ == "__main__":
+    run_command(main, parse_arguments())
