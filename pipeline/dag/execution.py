@@ -298,7 +298,7 @@ def command_line(arguments: Sequence[str] | None = None) -> None:
         if processes == 1 or "WORLD_SIZE" in os.environ:
             execute(run)
         else:
-            launch([sys.executable, "-m", module, *sys.argv[1:]], processes)
+            launch(module, sys.argv[1:], processes)
 
     if DIRECTORY in os.environ:
         run_launched(start)
