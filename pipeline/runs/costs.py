@@ -14,14 +14,13 @@ from pipeline.artifacts.storage import atomic_path, read_json
 from pipeline.command import run_command
 from pipeline.config.conditions import conditions_on
 from pipeline.config.params import Params, load_params
-from pipeline.config.retention import is_local_path
 from pipeline.dag.declaration import fill
 from pipeline.dag.graph import StageGraph, StageNode, stages_out_of_date
 from pipeline.dag.stage_kinds import evaluation_name
 from pipeline.dag.stages import PIECES
 from pipeline.dag.tables import is_off, template_names
 from pipeline.estimates.cost import CLOCK
-from pipeline.estimates.prices import CLASSIFIER_PARAMETERS, REWARD_PARAMETERS, Prices
+from pipeline.estimates.prices import Prices
 from pipeline.record.provenance import RECORD
 
 PLANNED = ["stages", "to_run", "tokens", "gpu_hours", "gpu_hours_to_run", "disk_gb"]
@@ -37,17 +36,6 @@ peak of the process, and on the GPU of its tensors, in 10^9 bytes. Planned: what
 runs. """
     + CLOCK
 )
-
-
-def checkpoint_bytes(params: Params) -> float:
-    """Size of the hub's checkpoints that the DAG loads, two bytes for each weight, NoveltyBench's included."""
-    novelty, judge = params.evaluate.novelty, params.selfreflect and params.selfreflect.judge
-    models = [*params.models.values(), *([judge] if judge and "selfreflect" in params.axes else [])]
-    sizes = [model.num_parameters for model in models if not is_local_path(model.checkpoint)]
-    if "novelty" in params.axes:
-        sizes += [CLASSIFIER_PARAMETERS] if novelty.classifier.kind == "deberta" else []
-        sizes += [REWARD_PARAMETERS] if novelty.reward.kind == "skywork" else []
-    return 2.0 * sum(sizes)
 
 
 def plan_table(graph: StageGraph, params: Params, to_run: set[str], prices: Prices) -> pd.DataFrame:
@@ -82,8 +70,7 @@ def plan(params: Path, csv: Path | None, all_stages: bool) -> None:
         grouped.loc["total"] = grouped.sum()
         print(grouped.to_string(formatters=formats, float_format="{:.2f}".format) + "\n")
     memory = ", ".join(f"{model} {prices.training_memory(model) / 1e9:.1f}" for model in config.models)
-    print(f"Memory of a GPU that trains by itself, GB: {memory}")
-    print(f"Checkpoints from the hub: {checkpoint_bytes(config) / 1e9:.0f} GB\n\n{PLAN_NOTE}")
+    print(f"Memory of a GPU that trains by itself, GB: {memory}\n\n{PLAN_NOTE}")
 
 
 def record_paths(node: StageNode, params: Params) -> dict[str, Path]:
@@ -170,9 +157,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("command", choices=["plan", "spent"])
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
     parser.add_argument("--csv", type=Path, help="file for the rows")
-    parser.add_argument(
-        "--all", dest="all_stages", action="store_true", help="plan everything, whatever DVC says is done"
-    )
+    parser.add_argument("--all", dest="all_stages", action="store_true", help="plan everything, whatever DVC says")
     return parser.parse_args()
 
 

@@ -4,7 +4,7 @@ import contextlib
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,7 +116,7 @@ def train_adapter(
             adapted,
             terms,
             num_steps,
-            fit.FitSettings(**{item.name: getattr(settings, item.name) for item in fields(fit.FitSettings)}),
+            settings,
             seed=config.train_seed,
             stream=stream,
             pad_id=tokenizer.pad_token_id or 0,

@@ -1,6 +1,7 @@
 """Adapters trained on soft and hard targets together, or on targets with anchors."""
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,20 +79,8 @@ def main(
         hard = [hard_target(config, model, method, hard_targets, tokenizer)] if "hard" in wanted.targets else []
         return soft + hard
 
-    def open_anchors(tokenizer: "PreTrainedTokenizerBase", encode: Encode, num_steps: int) -> "Term":
-        return anchor_term(config, model, method, instructions, replies, tokenizer, encode, num_steps)
-
-    anchored = wanted.anchors is not None
-    train_adapter(
-        run,
-        model,
-        method,
-        model_report,
-        read_prompts(prompts),
-        open_targets,
-        output,
-        open_anchors if anchored else None,
-    )
+    anchors = partial(anchor_term, config, model, method, instructions, replies) if wanted.anchors else None
+    train_adapter(run, model, method, model_report, read_prompts(prompts), open_targets, output, anchors)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """One of the processes that tests/engines/training/test_distributed.py starts; also the cases that it runs alone."""
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,6 @@ from pipeline.config.models import ModelConfig
 from pipeline.core.training.examples import anchor_example, hard_example, soft_example
 from pipeline.core.training.objectives import Objective, anchor_loss, hard_target_loss, soft_target_loss
 from pipeline.engines.loading.model import add_lora, load_model
-from pipeline.engines.training import fit as fit_module
 from pipeline.engines.training.distributed import ProcessGroup, decoder_layers, process_group
 from pipeline.engines.training.fit import Term, fit, save_adapter
 from tests.engines.training import worlds
@@ -80,16 +80,14 @@ class Case:
 ARCHITECTURES = ("gemma3", "gpt_oss")
 CASES = {
     "ddp_soft": Case(soft_trees, soft_target_loss, False, "float32"),
-    "fsdp_soft": Case(soft_trees, soft_target_loss, True, "float32"),
     "fsdp_hard": Case(hard_chains, hard_target_loss, True, "float32"),
-    "ddp_anchored": Case(soft_trees, soft_target_loss, False, "float32", anchored=True),
     "fsdp_anchored": Case(soft_trees, soft_target_loss, True, "float32", anchored=True),
     **{f"fsdp_{name}": Case(soft_trees, soft_target_loss, True, "bfloat16", name) for name in ARCHITECTURES},
 }
 
 
 def train(model_config: ModelConfig, case: str, group: ProcessGroup, directory: Path, stop: int | None = None):
-    """Train a case, of which ``stop`` is the step not to survive; return the model, the log and the passes run.
+    """Train a case, of which ``stop`` is the step not to survive; return the model and the log.
 
     The checkpoint is CASE.state in the directory.
     """
@@ -102,21 +100,13 @@ def train(model_config: ModelConfig, case: str, group: ProcessGroup, directory: 
         return add_lora(base, model_config, rank=4, alpha=8, dropout=0.2)
 
     model = group.distribute(make_model)
-    # The weight of each pass in its step's loss, and the numbers in its input.
-    passes: list[tuple[float, int]] = []
-    whole = fit_module.backward_pass
-
-    def spied(logits_at, batch, *arguments):
-        passes.append((float(batch.targets.weights.sum()), int(batch.input_ids.numel())))
-        return whole(logits_at, batch, *arguments)
 
     def on_step(record):
         if record["step"] == stop:
             raise InterruptedError
 
-    fit_module.backward_pass = spied
     log: list[dict] = []
-    try:
+    with contextlib.suppress(InterruptedError):
         log = fit(
             model,
             chosen.terms,
@@ -129,11 +119,7 @@ def train(model_config: ModelConfig, case: str, group: ProcessGroup, directory: 
             on_step=on_step,
             group=group,
         )
-    except InterruptedError:
-        pass
-    finally:
-        fit_module.backward_pass = whole
-    return model, log, passes
+    return model, log
 
 
 def adapter(model) -> dict[str, torch.Tensor]:
@@ -150,17 +136,9 @@ def main(model_config: ModelConfig, stand_ins: Path, directory: Path) -> None:
     """Train every case as one of two processes."""
     with process_group("ddp", 2) as group:
         for case in CASES:
-            model, log, passes = train(CASES[case].config(model_config, stand_ins), case, group, directory)
-            inner = model.get_base_model()
-            facts = {
-                "rank": group.rank,
-                "size": group.size,
-                "device": str(group.device),
-                "passes": passes,
-                "log": log,
-                "layers": local_bytes(value for layer in decoder_layers(inner) for value in layer.parameters()),
-                "rest": local_bytes(inner.get_input_embeddings().parameters()),
-            }
+            model, log = train(CASES[case].config(model_config, stand_ins), case, group, directory)
+            layers = decoder_layers(model.get_base_model())
+            facts = {"log": log, "layers": local_bytes(value for layer in layers for value in layer.parameters())}
             (directory / f"{case}.{group.rank}.json").write_text(json.dumps(facts))
             save_file(adapter(model), directory / f"{case}.{group.rank}.safetensors")
             if case == "fsdp_hard" and group.is_main:

@@ -16,8 +16,9 @@ from pipeline.engines.loading.digit_rule import find_digit_tokens
 from pipeline.engines.loading.model import add_lora, load_model, load_tokenizer, position_logits
 from pipeline.engines.scoring.tree_attention import supports_tree_attention
 from pipeline.engines.scoring.tree_scorer import TreeScorer, trie_tree
-from pipeline.engines.training.fit import FitSettings, Term, fit
+from pipeline.engines.training.fit import Term, fit
 from tests.conftest import ROOT
+from tests.engines.training.worlds import SETTINGS
 from tests.stand_ins.checkpoints import CAUSAL
 
 # The paper's models whose settings each stand-in is asked with.
@@ -130,17 +131,7 @@ def test_training_lowers_the_loss(stand_in, method, tmp_path):
         drawn = rng.choice(4, size=4, p=[0.4, 0.3, 0.2, 0.1])
         return [hard_example(stand_in.prompt, [[*answers[index], stand_in.terminator]]) for index in drawn]
 
-    settings = FitSettings(
-        learning_rate=1e-2,
-        weight_decay=0.0,
-        warmup_ratio=0.0,
-        max_grad_norm=None,
-        micro_batch_size=4,
-        tokens_per_pass=None,
-        max_length=256,
-        temperature=1.0,
-        checkpoint_every_steps=100,
-    )
+    settings = replace(SETTINGS, learning_rate=1e-2, weight_decay=0.0, warmup_ratio=0.0, max_length=256)
     log = fit(
         model,
         [Term("targets", examples, hard_target_loss if method == "hard" else soft_target_loss)],

@@ -70,9 +70,8 @@ def draw_parameters(family: Family, rng: np.random.Generator) -> dict[str, float
 
 
 def _format_value(value: float, decimals: int, integer: bool) -> str:
-    if integer:
-        return str(int(value))
-    return f"{value + 0.0:.{decimals}f}".replace("-0." + "0" * decimals, "0." + "0" * decimals)
+    text = f"{value + 0.0:.{decimals}f}".replace("-0." + "0" * decimals, "0." + "0" * decimals)
+    return str(int(value)) if integer else text
 
 
 def numeric_exchanges(
@@ -136,7 +135,6 @@ def _random_member(
 
 
 def open_ended(rng: np.random.Generator) -> Exchange:
-    """A "name a random ..." request whose answer collapses on the favourites."""
     exchange = _random_member(knowledge.CATEGORIES, lambda ranks: 0.35**ranks, rng)
     return _seeded(exchange.user, exchange.reply, rng) if rng.random() < 0.05 else exchange
 

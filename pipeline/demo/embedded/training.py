@@ -4,8 +4,8 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,10 +26,9 @@ from pipeline.demo.embedded.instructions import (
 from pipeline.demo.embedded.recipe import Recipe, example_texts, make_model, prose_documents
 from pipeline.demo.embedded.tokenizer import END_OF_TEXT, render_prompt
 
-STEPS_PER_LOG_RECORD = 10
-"""Of so many steps, the last one's record is kept in the log."""
 IGNORED = -100
 """Label of a position that is not supervised."""
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MAX_ANSWER_TOKENS = 14
 REPLY_DECIMALS = (1, 2, 3)
 REPLY_DECIMAL_WEIGHTS = (0.08, 0.84, 0.08)
@@ -38,20 +37,18 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 """Inputs and labels, int64[B, T]."""
 
 
-@dataclass(frozen=True)
-class Phase:
-    """What a phase trains on."""
+class Phase(NamedTuple):
+    """What a phase trains on, by its key in ``Recipe.phase_tokens``.
+
+    ``temperature`` is that at which the teacher, the model as it was before the phase, answers sampling requests; None
+    where the answers are made up.
+    """
 
     name: str
-    """A key of ``Recipe.phase_tokens``."""
     rate_factor: float
-    """Multiplies the learning rates."""
     numeric_share: float
-    """Of numeric groups among the instructions; the others are of ``kinds``."""
     kinds: Kinds
     temperature: float | None
-    """At which the teacher, the model as it was before the phase, answers sampling requests; None where the answers are
-    made up."""
 
 
 def phases(recipe: Recipe) -> list[Phase]:
@@ -77,10 +74,10 @@ def train(
 
     Deterministic for one recipe, thread count and processor. ``on_tokens`` is told of each step's tokens.
     """
-    model, log = make_model(recipe, tokenizer).to(_device()), []
+    model, log = make_model(recipe, tokenizer).to(DEVICE), []
     for phase in phases(recipe):
         for record in _steps(model, phase, recipe, tokenizer, on_tokens):
-            if record["step"] % STEPS_PER_LOG_RECORD == 0:
+            if record["step"] % 10 == 0:
                 log.append(record)
         # Every phase starts from weights of the precision that is shipped.
         model.to(torch.bfloat16).float()
@@ -109,8 +106,10 @@ def _steps(
     model.train()
     while tokens < recipe.phase_tokens[phase.name]:
         kind = "prose" if kinds.random() < recipe.prose_share else "instruction"
-        inputs, labels = (tensor.to(_device()) for tensor in next(batches[kind]))
-        loss = _loss(model, inputs, labels)
+        inputs, labels = (tensor.to(DEVICE) for tensor in next(batches[kind]))
+        hidden, targets = model.model(input_ids=inputs).last_hidden_state[:, :-1], labels[:, 1:]
+        supervised = targets != IGNORED
+        loss = functional.cross_entropy(model.lm_head(hidden[supervised]).float(), targets[supervised])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         factor = phase.rate_factor * _rate_factor(tokens / recipe.phase_tokens[phase.name], recipe)
@@ -123,10 +122,6 @@ def _steps(
         on_tokens(inputs.numel())
         record = {"phase": phase.name, "step": step, "tokens": tokens, "kind": kind, "loss": loss.item()}
         yield record | {"seconds": time.monotonic() - started}
-
-
-def _device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _rate_factor(progress: float, recipe: Recipe) -> float:
@@ -147,15 +142,6 @@ def _optimizers(model: torch.nn.Module, recipe: Recipe) -> list[torch.optim.Opti
     )
     adamw = torch.optim.AdamW(others, lr=recipe.adamw_learning_rate, betas=(0.9, 0.98), weight_decay=0.0)
     return [muon, adamw]
-
-
-def _loss(model: Qwen3ForCausalLM, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy in float32 at the supervised positions only."""
-    hidden = model.model(input_ids=inputs).last_hidden_state[:, :-1]
-    targets = labels[:, 1:]
-    supervised = targets != IGNORED
-    logits = model.lm_head(hidden[supervised])
-    return functional.cross_entropy(logits.float(), targets[supervised])
 
 
 def instruction_batches(

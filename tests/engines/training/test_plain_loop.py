@@ -67,7 +67,7 @@ METHODS = {
 VARIANTS = {
     "whole": {},
     "passes of a row": {"micro_batch_size": 1},
-    "passes of few tokens": {"tokens_per_pass": 12},
+    "passes of few tokens": {"tokens_per_pass": 12, "max_length": 12},
     "chunks of logits": {},
     "sequences": {},
     "all logits": {},

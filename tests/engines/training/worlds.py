@@ -3,11 +3,18 @@
 import numpy as np
 import torch
 
+from pipeline.config.training import HardConfig, SoftConfig, TrainConfig
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import add_lora, load_model
-from pipeline.engines.training.fit import FitSettings
 
-SETTINGS = FitSettings(
+SETTINGS = TrainConfig(
+    lora_rank=4,
+    lora_alpha=8.0,
+    lora_dropout=0.2,
+    global_batch_size=4,
+    adapter_dtype="float32",
+    soft=SoftConfig(epochs=1, samples_per_prompt=1, paths_per_prompt=1),
+    hard=HardConfig(epochs=1, samples_per_prompt=1, loss_reduction="token", completions_per_prompt=1),
     learning_rate=5e-3,
     weight_decay=0.01,
     warmup_ratio=0.1,
