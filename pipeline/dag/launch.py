@@ -23,6 +23,13 @@ DIRECTORY, LAUNCHER = "PIPELINE_LAUNCH_DIRECTORY", "PIPELINE_LAUNCHER"
 LINES_OF_LOG = 30
 
 
+def thread_share(processes: int) -> dict[str, str]:
+    """OMP_NUM_THREADS of each of so many processes at once, for their environment; empty where it is set already."""
+    if "OMP_NUM_THREADS" in os.environ:
+        return {}
+    return {"OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // processes, 1))}
+
+
 def launch(module: str, arguments: Sequence[str], num_processes: int) -> None:
     """Run ``python -m module`` in several processes that can find each other; only the first one's output is shown.
 
@@ -46,8 +53,7 @@ def launch(module: str, arguments: Sequence[str], num_processes: int) -> None:
     # The agent logs a table of a failure without its reason.
     logging.disable(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="training.") as directory:
-        os.environ |= {DIRECTORY: directory, LAUNCHER: str(os.getpid())}
-        os.environ.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // num_processes, 1)))
+        os.environ |= {DIRECTORY: directory, LAUNCHER: str(os.getpid()), **thread_share(num_processes)}
         hidden = ",".join(f"{rank}:3" for rank in range(1, num_processes))
         options = ["--standalone", f"--nproc-per-node={num_processes}", f"--log-dir={directory}"]
         try:

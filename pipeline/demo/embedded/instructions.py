@@ -155,16 +155,16 @@ def listing(rng: np.random.Generator) -> Exchange:
 
 def short_question(rng: np.random.Generator) -> Exchange:
     """A factual question with a one-word answer."""
-    kind = rng.integers(4)
-    if kind == 0:
-        country = str(rng.choice(list(knowledge.CAPITALS)))
-        return Exchange(f"What is the capital of {country}?", knowledge.CAPITALS[country])
-    if kind == 1:
-        element = str(rng.choice(list(knowledge.SYMBOLS)))
-        return Exchange(f"What is the chemical symbol of {element}?", knowledge.SYMBOLS[element])
-    if kind == 2:
-        word = str(rng.choice(list(knowledge.OPPOSITES)))
-        return Exchange(f'What is the opposite of "{word}"?', knowledge.OPPOSITES[word])
+    facts = (
+        ("What is the capital of {}?", knowledge.CAPITALS),
+        ("What is the chemical symbol of {}?", knowledge.SYMBOLS),
+        ('What is the opposite of "{}"?', knowledge.OPPOSITES),
+    )
+    kind = int(rng.integers(4))
+    if kind < len(facts):
+        question, answers = facts[kind]
+        word = str(rng.choice(list(answers)))
+        return Exchange(question.format(word), answers[word])
     category = str(rng.choice(list(knowledge.CATEGORIES)))
     member = rng.random() < 0.5
     source = category if member else str(rng.choice([name for name in knowledge.CATEGORIES if name != category]))

@@ -117,7 +117,7 @@ def fit(
     first_step, log = restore_checkpoint(checkpoint, parameters, optimizer)
     for record in log:
         on_step(record)
-    group.check_agreement(first_step, parameters.values())
+    group.check_same_step(first_step)
     logits_at = position_logits(model)
     trees = supports_tree_attention(model)
     several = len(terms) > 1
@@ -173,10 +173,8 @@ def fit(
             record |= {f"loss/{term.name}": weighted / term.weight, f"weight/{term.name}": term.weight}
         log.append(record)
         on_step(record)
-        if (step + 1) % settings.checkpoint_every_steps == 0 or step + 1 == num_steps:
-            group.check_agreement(step + 1, parameters.values())
-            if group.is_main and step + 1 < num_steps:
-                save_checkpoint(checkpoint, step + 1, parameters, optimizer, log)
+        if group.is_main and (step + 1) % settings.checkpoint_every_steps == 0 and step + 1 < num_steps:
+            save_checkpoint(checkpoint, step + 1, parameters, optimizer, log)
     model.eval()
     return log
 
