@@ -8,12 +8,10 @@ import torch
 from scipy.special import log_softmax, rel_entr
 
 from pipeline.core.laws.discretize import OutputSpace
-from pipeline.core.sampling import sample_tokens
 from pipeline.core.training.batches import collate
 from pipeline.core.training.examples import (
     anchor_example,
     family_balanced_order,
-    hard_example,
     sample_string,
     soft_example,
     training_steps,
@@ -33,14 +31,6 @@ def test_forward_kl_by_hand():
     ids, probabilities = torch.tensor([[1, 2], [0, 0]]), torch.tensor([[0.5, 0.5], [1.0, 0.0]])
     expected = [0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.625), math.log(3)]
     assert forward_kl(logits, ids, probabilities).tolist() == pytest.approx(expected, rel=1e-6)
-
-
-def test_bfloat16_logits_are_scored_in_float32():
-    logits = torch.randn(5, 700).bfloat16()
-    ids, probabilities = torch.randint(0, 700, (5, 3)), torch.full((5, 3), 1 / 3)
-    kl = forward_kl(logits, ids, probabilities)
-    assert kl.dtype == torch.float32
-    torch.testing.assert_close(kl, forward_kl(logits.double(), ids, probabilities), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 1.7])
@@ -88,13 +78,6 @@ def test_divergence_from_the_base_checkpoint_is_the_sum_over_the_whole_vocabular
     assert anchor_loss(base, ONE_TOKEN, 1.0, base).item() == pytest.approx(0, abs=1e-6)
 
 
-def test_forward_gradient_is_model_less_base(logits):
-    own, base = logits[0].clone().requires_grad_(), logits[1]
-    anchor_loss(own, ONE_TOKEN, 1.0, base).backward()
-    expected = (laws(own) - laws(base)) * ONE_TOKEN.weights.numpy()[:, None]
-    np.testing.assert_allclose(own.grad.numpy(), expected, atol=1e-6)
-
-
 def test_a_reply_is_cut_at_the_longest_length_and_its_tokens_weigh_alike():
     example = anchor_example([1, 2, 3], [4, 5, 6, 7], 5)
     assert example.tree.tokens.tolist() == [4] and example.longest == 5
@@ -110,16 +93,6 @@ def test_soft_targets_are_the_tries():
     example = soft_example([7], trie, np.random.default_rng(0))
     assert (example.offsets.tolist(), example.token_ids.tolist()) == ([0, 1, 3, 4], [1, 2, 3, 9])
     assert example.probabilities.tolist() == pytest.approx([1, 0.25, 0.75, 1])
-
-
-def test_rows_of_a_batch_by_hand():
-    batch = collate([hard_example([11, 12, 13], [[21, 22, 9]]), hard_example([14], [[23, 9]])], pad_id=0)
-    assert batch.input_ids.tolist() == [[11, 12, 13, 21, 22], [14, 23, 0, 0, 0]]
-    assert batch.attention_mask.tolist() == [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
-    assert (batch.rows.tolist(), batch.columns.tolist()) == ([0, 0, 0, 1, 1], [2, 3, 4, 0, 1])
-    assert batch.targets.token_ids[:, 0].tolist() == [21, 22, 9, 23, 9]
-    # Sequences weigh alike whatever their length.
-    assert batch.targets.weights.tolist() == pytest.approx([1 / 6] * 3 + [1 / 4] * 2)
 
 
 def test_family_balanced_order():
@@ -146,22 +119,3 @@ def test_sampled_strings_follow_the_space():
     expected = 3000 * space.probabilities
     # Chi-square with 2 degrees of freedom: P(> 13.8) = 0.001.
     assert ((counts - expected) ** 2 / expected).sum() < 13.8
-
-
-def test_sampling_by_inversion():
-    logits = torch.log(torch.tensor([[0.1, 0.6, 0.3]])).expand(4, -1)
-    uniforms = torch.tensor([0.05, 0.15, 0.69, 0.71], dtype=torch.float64)
-    assert sample_tokens(logits, uniforms).tolist() == [0, 1, 1, 2]
-    # Never a token without mass.
-    almost_one = torch.tensor([1 - 2**-53], dtype=torch.float64)
-    assert sample_tokens(torch.tensor([[0.0, 0.0, -math.inf]]), almost_one).tolist() == [1]
-
-
-def test_nucleus_and_temperature():
-    logits = torch.log(torch.tensor([[0.1, 0.5, 0.15, 0.25]])).expand(1000, -1)
-    uniforms = torch.linspace(0, 0.999, 1000, dtype=torch.float64)
-    kept = sample_tokens(logits, uniforms, top_p=0.7)
-    assert set(kept.tolist()) == {1, 3}
-    assert (kept == 1).double().mean().item() == pytest.approx(2 / 3, abs=0.01)
-    drawn = sample_tokens(torch.tensor([[0.0, 1.0]]).expand(1000, -1), uniforms, temperature=0.5)
-    assert (drawn == 1).double().mean().item() == pytest.approx(1 / (1 + math.exp(-2)), abs=2e-3)

@@ -3,11 +3,9 @@
 from collections import Counter
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.training.batches import collate
 from pipeline.core.training.examples import hard_example
 from scripts.hard_target_optimum import completion_mean_optimum
 
@@ -41,19 +39,3 @@ def test_targets_of_an_example_are_the_optimum_of_its_reduction(drawn):
     # One mean over all tokens: the target itself.
     found = asked_for(hard_example([0], drawn, "token"))
     np.testing.assert_allclose([found[s] for s in strings], target, atol=1e-12)
-
-
-@given(st.lists(completions, min_size=1, max_size=4))
-def test_weights_of_a_step_are_means_over_tokens_and_over_completions(drawn):
-    """With the loss of a position its place in the row, whatever the completion."""
-    for reduction in ("token", "completion"):
-        examples = [hard_example([0], one, reduction) for one in drawn]
-        batch = collate(examples, pad_id=0)
-        depths = np.concatenate([np.append(0, example.tree.depths)[example.nodes + 1] for example in examples])
-        places = [[range(len(completion)) for completion in one] for one in drawn]
-        expected = (
-            np.mean([place for one in places for completion in one for place in completion])
-            if reduction == "token"
-            else np.mean([np.mean([np.mean(completion) for completion in one]) for one in places])
-        )
-        assert float(batch.targets.weights.numpy() @ depths) == pytest.approx(expected, rel=1e-5)
