@@ -47,18 +47,12 @@ def word_dice(first: str, second: str) -> float:
 
 
 def representatives(partition: Sequence[int]) -> list[int]:
-    """Index of the first response of each class. Raises ValueError unless classes appear as 0, 1, 2, ..."""
-    firsts: list[int] = []
-    for index, label in enumerate(partition):
-        if label == len(firsts):
-            firsts.append(index)
-        elif not 0 <= label < len(firsts):
-            raise ValueError(f"response {index} has class {label} where at most {len(firsts)} can follow")
-    return firsts
+    """Index of the first response of each class."""
+    return [partition.index(label) for label in dict.fromkeys(partition)]
 
 
 def distinct(partition: Sequence[int]) -> int:
-    return len(representatives(partition))
+    return len(set(partition))
 
 
 def rating(reward: float, thresholds: Sequence[float] = RATING_THRESHOLDS) -> int:

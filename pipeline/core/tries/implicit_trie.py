@@ -6,7 +6,7 @@ points from -3.19999 to -3.10000. While the part before the point may still grow
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,17 +45,11 @@ class ImplicitTrie:
     tokens: DigitTokens
 
     def next_tokens(self, prefix_ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """q(. | prefix) of Eq. 1: token ids int32[K], ascending, and their probabilities float64[K], all above 0.
-
-        Raises KeyError where ``prefix_ids``, without the terminator, begin no canonical string of positive probability.
-        """
+        """q(. | prefix) of Eq. 1: token ids int32[K], ascending, and their probabilities float64[K], all above 0."""
         prefix = _Prefix()
         for token in prefix_ids:
-            prefix = self._extend(prefix, int(token), prefix_ids)
-        (target,) = self._targets([prefix])
-        if not len(target[0]):
-            raise KeyError(f"{list(prefix_ids)} is not a prefix of a number with positive probability")
-        return target
+            prefix = self._extend(prefix, int(token))
+        return self._targets([prefix])[0]
 
     def sample_paths(
         self, rng: np.random.Generator, size: int
@@ -66,32 +60,25 @@ class ImplicitTrie:
         for ids in paths:
             for k, token in enumerate(ids):
                 if tuple(ids[: k + 1]) not in prefixes:
-                    prefixes[tuple(ids[: k + 1])] = self._extend(prefixes[tuple(ids[:k])], token, ids)
+                    prefixes[tuple(ids[: k + 1])] = self._extend(prefixes[tuple(ids[:k])], token)
         targets = dict(zip(prefixes, self._targets(list(prefixes.values())), strict=True))
         return [
             (np.array([*ids, self.tokens.terminator], np.int32), [targets[tuple(ids[:k])] for k in range(len(ids) + 1)])
             for ids in paths
         ]
 
-    def _extend(self, prefix: _Prefix, token: int, prefix_ids: Sequence[int]) -> _Prefix:
-        """The prefix after one more token. Raises KeyError where it is no canonical number's."""
-        text = self.tokens.text_of.get(token, "")
-        negative, digits = prefix.negative, prefix.whole_digits
-        if text == "-" and prefix == _Prefix():
-            return _Prefix(negative=True)
-        if text == "." and digits and prefix.fraction_digits is None and self.law.num_decimals:
-            return _Prefix(negative, digits, True, 0, prefix.index)
-        if text.isdigit():
-            value, size = int(text), len(text)
-            index = prefix.index * 10**size + value
-            if prefix.fraction_digits is not None:
-                left = self.law.num_decimals - prefix.fraction_digits
-                if left and size == min(self.tokens.max_group, left):
-                    return _Prefix(negative, digits, True, prefix.fraction_digits + size, index)
-            elif not prefix.whole_ends and (digits or value or size == 1) and (digits or size == len(str(value))):
-                ends = size < self.tokens.max_group or index == 0
-                return _Prefix(negative, digits + size, ends, None, index)
-        raise KeyError(f"{list(prefix_ids)} is not a prefix of a canonical number")
+    def _extend(self, prefix: _Prefix, token: int) -> _Prefix:
+        """The prefix after one more token of a canonical number."""
+        text = self.tokens.text_of[token]
+        if text == "-":
+            return replace(prefix, negative=True)
+        if text == ".":
+            return replace(prefix, fraction_digits=0)
+        index = prefix.index * 10 ** len(text) + int(text)
+        if prefix.fraction_digits is not None:
+            return replace(prefix, fraction_digits=prefix.fraction_digits + len(text), index=index)
+        ends = len(text) < self.tokens.max_group or index == 0
+        return replace(prefix, whole_digits=prefix.whole_digits + len(text), whole_ends=ends, index=index)
 
     def _children(self, prefix: _Prefix) -> _Children:
         if prefix.fraction_digits is not None:

@@ -1,7 +1,6 @@
 """Number strings, their tokens by digit arithmetic, and the tries built from them."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,8 +43,6 @@ def test_groups_are_counted_from_the_left():
     rule = digit_tokens(3)
     ids = rule.encode("-12345.67890")
     assert [rule.text_of[token] for token in ids] == ["-", "123", "45", ".", "678", "90"]
-    with pytest.raises(ValueError, match="not a plain decimal"):
-        rule.encode("1e5")
 
 
 @settings(max_examples=60, deadline=None)
