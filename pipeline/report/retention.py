@@ -30,13 +30,13 @@ FORMAT_NOTES = {
 }
 """What tables of the tasks say of the form in which they were put; all figures of a report have one."""
 MEAN = "mean over models"
-_READINGS = {
-    "retention": "Difference: of the items' scores, fine-tuned minus base; above 0 is better. All items of all tasks "
+READING = (
+    "Difference: of the items' scores, fine-tuned minus base; above 0 is better. All items of all tasks "
     "together (all; every task with the same weight) are the primary question, which is asked by itself and not "
     "adjusted; the tasks say where a change lies. Intervals: Tango's for 0/1 scores, of all tasks stratified. Both "
     "readings of GSM8K are of the same answers: each is adjusted without the other. Where base has no more than the "
-    "margin to lose, nothing is called kept.",
-}
+    "margin to lose, nothing is called kept."
+)
 
 
 def text_columns(*metrics: str) -> list[Column]:
@@ -95,7 +95,7 @@ def verdict_table(context: ReportContext, axis: str, caption: str, unit: str) ->
         "Verdict": lambda row: row.verdict,
     }
     note = (
-        f"{_READINGS[axis]} Both p-values are adjusted for the {unit.lower()}s of a model and condition (Holm), level "
+        f"{READING} Both p-values are adjusted for the {unit.lower()}s of a model and condition (Holm), level "
         f"{context.params.tests.significance:g}. Kept: the difference is shown to be within the margin on both sides "
         "(two one-sided tests), even if it is not 0. Lost or gained: shown not to be 0, but not to be within the "
         f"margin. Cannot tell: neither, at this n. Detectable: the smallest difference that a test finds in "

@@ -1,8 +1,7 @@
 """Figures of structured sampling: 2 to 8 of the paper."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -56,7 +55,6 @@ SSOT_MODEL = "gpt_oss_20b"
 SSOT_FAMILIES = ("bernoulli", "poisson", "weibull", "truncnorm")
 """Held-out families in Figure 8. The paper has four and its text does not say which: these are yes or no, counts, a
 half-line and an interval."""
-Drawn = TypeVar("Drawn")
 
 
 def overlay_prompts(prompts: Sequence[Prompt]) -> list[Prompt]:
@@ -134,35 +132,23 @@ def sample_overlays(
     """
     if not (prompts and samples):
         return None
-
-    def draw(panel: Axes, prompt: Prompt, own: Mapping[tuple[str, str], np.ndarray]) -> None:
-        draws = {c: own[c, prompt.prompt_id] for c in conditions if (c, prompt.prompt_id) in own}
-        (_pmf_panel if prompt.law.integer else _density_panel)(panel, prompt, draws, condition_colors(conditions))
-
-    return law_panels(prompts, [(name, samples.get(model, {})) for model, name in models.items()], draw)
-
-
-def law_panels(
-    prompts: Sequence[Prompt], blocks: Sequence[tuple[str, Drawn]], draw: Callable[[Axes, Prompt, Drawn], None]
-) -> Figure:
-    """A panel for each prompt's law, four as a square, else three to a line; a block of such lines for each of
-    ``blocks``: its title, and what ``draw`` draws with a prompt's law.
-    """
+    # Four as a square, else three to a line.
     columns = 2 if len(prompts) == 4 else min(len(prompts), 3)
-    lines = -(-len(prompts) // columns)
+    lines, colors = -(-len(prompts) // columns), condition_colors(conditions)
     with plt.rc_context(STYLE):
-        size = (2.4 * columns, 1.9 * lines * len(blocks) + 0.4)
-        figure, grid = plt.subplots(lines * len(blocks), columns, figsize=size, squeeze=False, layout="constrained")
-        for number, (title, drawn) in enumerate(blocks):
-            panels = grid[lines * number : lines * (number + 1)].flatten()
+        size = (2.4 * columns, 1.9 * lines * len(models) + 0.4)
+        figure, grid = plt.subplots(lines * len(models), columns, figsize=size, squeeze=False, layout="constrained")
+        for number, (model, name) in enumerate(models.items()):
+            panels, own = grid[lines * number : lines * (number + 1)].flatten(), samples.get(model, {})
             for panel, prompt in zip(panels, prompts, strict=False):
-                draw(panel, prompt, drawn)
-                title_of_law = law_title(prompt)
-                panel.set_title(title_of_law, fontsize=7 if len(title_of_law) < 36 else 6)
+                draws = {c: own[c, prompt.prompt_id] for c in conditions if (c, prompt.prompt_id) in own}
+                (_pmf_panel if prompt.law.integer else _density_panel)(panel, prompt, draws, colors)
+                title = law_title(prompt)
+                panel.set_title(title, fontsize=7 if len(title) < 36 else 6)
                 panel.set_yticks([])
             for panel in panels[len(prompts) :]:
                 panel.set_axis_off()
-            panels[0].set_ylabel(title)
+            panels[0].set_ylabel(name)
         # A panel without samples of a condition has no handle for it.
         shared_legend(figure, grid.flatten())
     return figure
