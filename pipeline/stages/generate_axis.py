@@ -1,8 +1,5 @@
 """Sample answers of one model under one condition, on one axis, with the engine that params.yaml names.
 
-A sample depends on its own seed only, or on that of the request that it shares with its neighbours
-(``samples_per_request``).
-
 Questions are asked under several decoding settings in one call of the engine, which runs a question once for all of
 them: each pair of a question and a further setting is a request of its own, with an id that names both, and so is a
 question in each further style, under the default setting. The table says which in its column "setting".
@@ -44,19 +41,20 @@ def _all_requests(
 
     A prompt's settings are next to each other, so that engines run it once.
     """
-    names, asked = list(settings), []
+    settings, asked = list(settings), []
     for prompt in prompts:
-        texts = {name: prompt.text for name in names}
+        texts = dict.fromkeys(settings, prompt.text)
         texts |= {name: style.template.replace("{prompt}", bare[prompt.prompt_id]) for name, style in styles.items()}
-        further = ((f"{prompt.prompt_id}{SETTING_MARK}{name}", text) for name, text in texts.items())
-        asked += [prompt, *(replace(prompt, prompt_id=name, text=text) for name, text in further)]
+        asked += [prompt]
+        asked += [
+            replace(prompt, prompt_id=f"{prompt.prompt_id}{SETTING_MARK}{name}", text=text)
+            for name, text in texts.items()
+        ]
     return asked
 
 
-def _constraint(tries: TrieStore | None, prompt_id: str, max_new_tokens: int) -> "TrieConstraint | None":
-    """The prompt's trie as a constraint; None without tries. Raises ConfigError."""
-    if tries is None:
-        return None
+def _constraint(tries: TrieStore, prompt_id: str, max_new_tokens: int) -> "TrieConstraint":
+    """The prompt's trie as a constraint. Raises ConfigError."""
     from pipeline.core.tries.constraint import TrieConstraint
     from pipeline.engines.loading.model import default_device
 
@@ -68,12 +66,6 @@ def _constraint(tries: TrieStore | None, prompt_id: str, max_new_tokens: int) ->
             f"which need {longest}"
         )
     return TrieConstraint(trie, default_device())
-
-
-def _with_settings(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with the settings that are parts of its prompt ids in a column of their own."""
-    parts = table["prompt_id"].str.partition(SETTING_MARK)
-    return table.assign(prompt_id=parts[0], **{SETTING_COLUMN: parts[2].replace("", DEFAULT_SETTING)})
 
 
 def main(
@@ -125,7 +117,7 @@ def main(
                 **further.get(setting, law),
                 # Reasoning traces and channels are told apart by special tokens.
                 skip_special_tokens=not protocol.reasons,
-                constraint=_constraint(tries, prompt.prompt_id, settings.max_new_tokens),
+                constraint=tries and _constraint(tries, prompt.prompt_id, settings.max_new_tokens),
             )
             requests.append(request)
         # Engines decode neighbouring requests together where their replies may be equally long.
@@ -139,7 +131,10 @@ def main(
         drawn = zip(samples.values(), done(samples, sample), strict=True)
         entries = [{"prompt_id": name, "sample_index": index, **generation} for (name, index, _), generation in drawn]
         answers = pd.DataFrame(entries, columns=list(GENERATION_COLUMNS))
-        run.write_table(output, _with_settings(answers) if hasattr(settings, "settings") else answers)
+        if hasattr(settings, "settings"):
+            parts = answers["prompt_id"].str.partition(SETTING_MARK)
+            answers = answers.assign(prompt_id=parts[0], **{SETTING_COLUMN: parts[2].replace("", DEFAULT_SETTING)})
+        run.write_table(output, answers)
         run.write_record(num_generations=len(answers), num_generated_tokens=int(answers["num_tokens"].sum()))
 
 

@@ -25,16 +25,8 @@ Values are what JSON can hold. The model is to be opened inside: it is called on
 class ResumableMap:
     """Maps items to values, each of which is computed once, whatever kills the process. One process at a time.
 
-    A line of the file is a batch: a kill loses the batch that it interrupts, whole, and nothing before it. Lines are in
-    the kernel's hands, not flushed to the disk, so a power loss may cost the last half minute.
-
-    Args:
-        path: The file, which need not exist; an interrupted last line is cut off.
-        bar: Counts what is done.
-        size: What a value counts in the bar.
-
-    Raises:
-        ArtifactError: A line is not JSON.
+    A line of the file ``path`` is a batch: a kill loses the batch that it interrupts, whole, and nothing before it.
+    ``bar`` counts what is done, ``size`` of each value. Raises ArtifactError where a line is not JSON.
     """
 
     def __init__(self, path: Path, bar: tqdm | None = None, size: Callable[[Any], int] = lambda value: 1):
@@ -58,30 +50,19 @@ class ResumableMap:
             self._bar.initial += restored
             self._bar.update(restored)
         for batch in compute(missing) if missing else ():
-            self._keep(batch)
+            # ASCII, because a text may hold lone surrogates, which UTF-8 has no form for.
+            line = json.dumps(batch).encode("ascii")
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                with self._path.open("ab") as file:
+                    file.write(line + b"\n")
+            except OSError as error:
+                raise storage_error(error, str(self._path)) or error from error
+            # Read back, so that a value is the same whether it was computed now or before a kill.
+            self.values |= json.loads(line)
             if self._bar is not None:
                 self._bar.update(sum(map(self._size, batch.values())))
         return [self.values[key] for key in items]
-
-    def _keep(self, batch: Mapping[str, Any]) -> None:
-        """Add a line, all of it or nothing. Raises StorageError, e.g. if the disk is full."""
-        # ASCII, because a text may hold lone surrogates, which UTF-8 has no form for.
-        left = memoryview(line := json.dumps(batch).encode("ascii") + b"\n")
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab", buffering=0) as file:
-                size = os.fstat(file.fileno()).st_size
-                try:
-                    while left:
-                        left = left[file.write(left) :]
-                except OSError:
-                    with contextlib.suppress(OSError):
-                        file.truncate(size)
-                    raise
-        except OSError as error:
-            raise storage_error(error, str(self._path)) or error from error
-        # Read back, so that a value is the same whether it was computed now or before a kill.
-        self.values |= json.loads(line)
 
 
 @contextlib.contextmanager

@@ -103,18 +103,23 @@ class Draws:
             prefixes[rows] = self._prefixes[samples]
             logits = self._constraint.restrict(logits[used], prefixes)
         uniforms = self._uniforms[samples, step]
-        drawn, law_of = torch.empty_like(samples), self._law_of[samples]
-        for place in law_of.unique().tolist():
-            own = law_of == place
-            used, index = rows[own].unique(return_inverse=True)
-            temperature, top_p, top_k = self._laws[place]
-            if top_k == 1:
-                drawn[own] = logits[used].argmax(dim=-1)[index]
-            else:
-                drawn[own] = sample_tokens(logits[used], uniforms[own], temperature, top_p, index, top_k)
+        if len(self._laws) == 1:
+            drawn = _sample(logits, uniforms, rows, self._laws[0])
+        else:
+            drawn, law_of = torch.empty_like(samples), self._law_of[samples]
+            for place in law_of.unique().tolist():
+                own = law_of == place
+                used, index = rows[own].unique(return_inverse=True)
+                drawn[own] = _sample(logits[used], uniforms[own], index, self._laws[place])
         if self._constraint is not None:
             self._prefixes[samples] = self._constraint.advance(self._prefixes[samples], drawn)
         return drawn
+
+
+def _sample(logits: torch.Tensor, uniforms: torch.Tensor, rows: torch.Tensor, law: SamplingLaw) -> torch.Tensor:
+    if law.top_k == 1:
+        return logits.argmax(dim=-1)[rows]
+    return sample_tokens(logits, uniforms, law.temperature, law.top_p, rows, law.top_k)
 
 
 @dataclass
