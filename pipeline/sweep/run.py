@@ -4,9 +4,10 @@ A workspace has its own parameters, artifacts and dvc.lock, links to code and da
 ``dvc repro`` in it skips what is done and takes from the cache what another cell has made.
 """
 
+import contextlib
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,8 @@ from pipeline.runs.dvc_process import end, failed_stages, last_error, start_dvc,
 from pipeline.sweep.cells import Cell, make_cell
 from pipeline.sweep.settings import SweepConfig, cell_overrides, override_key
 
+SECONDS_BETWEEN_TRIES = 1.0
+"""How often a cell that waits for a GPU looks again."""
 LINKED = ("pipeline", "conf", "models", "data")
 """What every workspace takes from the project."""
 
@@ -107,6 +110,22 @@ def is_finished(cell: Cell, directory: Path, project: Path) -> bool:
     return all((directory / output).exists() for name in cell.targets for output in cell.graph[name].outputs)
 
 
+@contextlib.contextmanager
+def claimed_gpu(gpus: Sequence[int] | None, directory: Path) -> Iterator[dict[str, str]]:
+    """Wait for the first free GPU and yield the environment that shows a process that one alone."""
+    while gpus is not None:
+        for gpu in gpus:
+            with contextlib.ExitStack() as stack:
+                try:
+                    stack.enter_context(exclusive(directory / f"gpu-{gpu}", f"a cell on GPU {gpu}"))
+                except BusyError:
+                    continue
+                yield {"CUDA_VISIBLE_DEVICES": str(gpu)}
+                return
+        time.sleep(SECONDS_BETWEEN_TRIES)
+    yield {}
+
+
 def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) -> Record:
     """Run DVC in the cell's workspace, whose lock this process holds."""
     started, log = time.monotonic(), directory / "run.log"
@@ -125,8 +144,8 @@ def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) 
         file.write(f"--- {datetime.now(UTC).isoformat(timespec='seconds')} {' '.join(cell.overrides)}\n")
         before = file.tell()
     try:
-        with terminated_like_interrupted():
-            process = start_dvc(directory, ["repro", "--keep-going", *cell.targets], log)
+        with claimed_gpu(config.gpus, Path(config.directory) / "jobs") as environment, terminated_like_interrupted():
+            process = start_dvc(directory, ["repro", "--keep-going", *cell.targets], log, environment)
             try:
                 status = process.wait()
             except BaseException:

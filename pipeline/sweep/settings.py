@@ -42,6 +42,7 @@ class SweepConfig:
     grid: dict[str, list[Value]]
     cells: list[dict[str, Value]]
     cell: StrictInt | None
+    gpus: list[StrictInt] | None
 
 
 def sweep_config(values: Mapping, source: str) -> SweepConfig:
