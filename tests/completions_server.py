@@ -23,6 +23,7 @@ FIELDS = {
 class Behaviour:
     """What tests change, then what the server counts."""
 
+    dialect: str = "vllm"
     key: str | None = None
     # Tokens that the server puts before each prompt.
     added_tokens: int = 0
@@ -96,15 +97,16 @@ class Server:
                 now.running -= 1
 
     def _complete(self, body, now):
-        assert set(body) <= FIELDS
+        llama_cpp = now.dialect == "llama_cpp"
+        assert llama_cpp or set(body) <= FIELDS
         model, prompt, seed, limit = self._models[body["model"]], body["prompt"], body["seed"], body["max_tokens"]
-        assert 0 <= seed < 2**63
-        stops = set(body["stop_token_ids"])
+        assert 0 <= seed < 2 ** (32 if llama_cpp else 63)
+        stops = {self._tokenizer.eos_token_id} if llama_cpp else set(body["stop_token_ids"])
         with self._compute:
             drawn = draw(
                 model,
                 prompt,
-                [seed + index for index in range(body["n"])],
+                [seed + index for index in range(1 if llama_cpp else body["n"])],
                 temperature=body["temperature"],
                 top_p=body["top_p"],
                 max_tokens=min(limit, now.context or limit),
@@ -119,5 +121,18 @@ class Server:
                 top = {self._tokenizer.decode([token]): float(law[token]) for token in tokens}
                 choice["logprobs"] = {"top_logprobs": [top]}
             choices.append(choice)
+        reply = {"model": body["model"], "choices": choices}
+        if llama_cpp:
+            return 200, reply | self._as_llama_cpp(choices[0], len(prompt) + now.added_tokens)
         choices[0]["prompt_token_ids"] = [0] * now.added_tokens + prompt
-        return 200, {"model": body["model"], "choices": choices}
+        return 200, reply
+
+    def _as_llama_cpp(self, choice, prompt_tokens):
+        """llama-server gives text and counts of tokens, and log-probabilities as those of a chat."""
+        tokens = choice.pop("token_ids")
+        choice["text"] = self._tokenizer.decode(tokens[: len(tokens) - (choice["finish_reason"] == "stop")])
+        if "logprobs" in choice:
+            (top,) = choice["logprobs"]["top_logprobs"]
+            entries = [{"token": token, "logprob": value} for token, value in top.items()]
+            choice["logprobs"] = {"content": [{"top_logprobs": entries}]}
+        return {"usage": {"completion_tokens": len(tokens), "prompt_tokens": prompt_tokens}}

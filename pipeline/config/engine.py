@@ -28,15 +28,15 @@ class VllmConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class OpenaiConfig:
-    """A server that speaks OpenAI's protocol with the fields of ``vllm serve``.
-
-    ``{model}`` in a value stands for the model's name in params.yaml.
-    """
+    """A server that speaks OpenAI's protocol. ``{model}`` in a value stands for the model's name in params.yaml."""
 
     base_url: str
     """Address of the server's API, e.g. http://localhost:8000/v1."""
     api_key_variable: str | None
     """Environment variable that holds the key; null for a server that wants none."""
+    dialect: Literal["vllm", "llama_cpp"]
+    """Request fields beyond OpenAI's that the server takes: those of ``vllm serve`` (stop token ids, several samples,
+    token ids in replies) or of llama.cpp's ``llama-server`` (all its samplers, one sample per request)."""
     served_models: dict[str, str]
     """Name on the server by condition: base, soft, hard."""
     max_concurrency: PositiveInt
@@ -50,6 +50,11 @@ class OpenaiConfig:
     def _can_be_asked(self) -> "OpenaiConfig":
         if not self.base_url.startswith(("http://", "https://")):
             raise ValueError(f"base_url {self.base_url!r} must start with http:// or https://")
+        if self.dialect == "llama_cpp" and self.samples_per_request != 1:
+            raise ValueError(
+                "dialect llama_cpp needs samples_per_request 1 (engine=llama_cpp sets both): llama-server takes as "
+                "many as it has slots"
+            )
         return self
 
 

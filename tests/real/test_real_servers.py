@@ -1,4 +1,4 @@
-"""The engine for servers against a server as it is: vLLM on a CPU."""
+"""The engine for servers against servers as they are: llama.cpp's, and vLLM on a CPU."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""A server over HTTP in OpenAI's protocol, as ``vllm serve`` extends it.
+"""A server over HTTP in OpenAI's protocol, as ``vllm serve`` extends it, or llama.cpp's ``llama-server``.
 
 Requests run side by side, at most ``max_concurrency`` at a time. The client repeats what may pass (no connection,
 time-out, 408, 409, 429, 5xx), waiting as Retry-After says or twice as long each time. A request that fails for good
@@ -17,6 +17,7 @@ import openai
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.config.engine import OpenaiConfig
+from pipeline.engines.sampling.generate import Generation
 from pipeline.engines.sampling.text_engine import EngineError, Sample, SampleRequest, checked_samples, seed_groups
 from pipeline.errors import ConfigError, ModelError, first_line
 
@@ -24,6 +25,20 @@ COMPARED_TOKENS = 5
 """Most probable next tokens that are compared with and without an adapter; servers offer at least so many."""
 LONGEST_REASON = 500
 """Characters that are shown of a server's reason for refusing."""
+
+# What llama.cpp's samplers do beyond temperature, top-k and top-p, switched off.
+LLAMA_CPP_OFF = {
+    "typical_p": 1.0,
+    "top_n_sigma": -1.0,
+    "repeat_penalty": 1.0,
+    "dry_multiplier": 0.0,
+    "xtc_probability": 0.0,
+    "dynatemp_range": 0.0,
+    "adaptive_target": -1.0,
+    "mirostat": 0,
+}
+# llama.cpp's seeds have 32 bits, all of them set meaning a random one.
+LLAMA_CPP_SEEDS = 2**31
 
 
 class OpenaiEngine:
@@ -51,27 +66,37 @@ class OpenaiEngine:
         bodies = [self._body(request, len(group), next(iter(group.values()))) for request, group in asked]
         for place, reply in self._replies(bodies):
             request, group = asked[place]
-            choices = sorted(reply["choices"], key=lambda choice: choice["index"])
-            seen = reply.get("prompt_token_ids") or (choices or [{}])[0].get("prompt_token_ids")
-            if seen is not None and list(seen) != list(request.prompt_ids):
-                raise EngineError(
-                    f"the server reads {request.key} as other tokens ({len(seen)}) than ours "
-                    f"({len(request.prompt_ids)}): it adds what ours does not"
-                )
-            if any(choice.get("token_ids") is None for choice in choices):
-                raise EngineError(f"{self._settings.base_url} does not return token ids, as vLLM does")
-            answers = [(choice["token_ids"], choice.get("finish_reason")) for choice in choices]
-            yield checked_samples(request, group, answers, self._tokenizer, self._stop_ids)
+            yield self._samples(reply, request, group)
+
+    def _samples(self, reply: Mapping[str, Any], request: SampleRequest, group: Mapping[int, int]) -> list[Sample]:
+        """The samples in a reply. Raises EngineError where it is not an answer to our tokens, or not whole."""
+        choices = sorted(reply["choices"], key=lambda choice: choice["index"])
+        seen = reply.get("prompt_token_ids") or (choices or [{}])[0].get("prompt_token_ids")
+        if seen is not None and list(seen) != list(request.prompt_ids):
+            raise EngineError(
+                f"the server reads {request.key} as other tokens ({len(seen)}) than ours "
+                f"({len(request.prompt_ids)}): it adds what ours does not"
+            )
+        if any(choice.get("token_ids") is None for choice in choices):
+            raise EngineError(
+                f"{self._settings.base_url} does not return token ids, as vLLM does; engine=llama_cpp is for llama.cpp"
+            )
+        answers = [(choice["token_ids"], choice.get("finish_reason")) for choice in choices]
+        return checked_samples(request, group, answers, self._tokenizer, self._stop_ids)
 
     def first_log_probabilities(self, prompt_ids: list[int]) -> dict[str, float]:
         """Log-probabilities of the ``COMPARED_TOKENS`` most probable first tokens, by the server's names of them."""
         request = SampleRequest("probe", prompt_ids, {0: 0}, max_new_tokens=1)
         ((_, reply),) = self._replies([self._body(request, 1, 0) | {"logprobs": COMPARED_TOKENS}])
-        (top,) = (reply["choices"][0].get("logprobs") or {}).get("top_logprobs") or [None]
+        top = self._most_probable(reply["choices"][0])
         if not top:
             raise EngineError(f"server {self._settings.base_url} offers no log-probabilities to verify an adapter by")
         # vLLM adds the sampled token where it is not among the most probable ones.
         return dict(sorted(top.items(), key=lambda item: -item[1])[:COMPARED_TOKENS])
+
+    def _most_probable(self, choice: Mapping[str, Any]) -> dict[str, float]:
+        """Log-probabilities of the most probable first tokens of a choice; empty where it has none."""
+        return ((choice.get("logprobs") or {}).get("top_logprobs") or [{}])[0]
 
     def served_models(self) -> list[str]:
         """Names of the models that the server has. Raises EngineError."""
@@ -147,6 +172,53 @@ class OpenaiEngine:
         return EngineError(f"server {settings.base_url}: {reason}, in {settings.max_retries + 1} attempts at most")
 
 
+class LlamaCppEngine(OpenaiEngine):
+    """Samples from one model of llama.cpp's ``llama-server``: one a request, with tokens counted and not told."""
+
+    def __init__(
+        self, settings: OpenaiConfig, served_model: str, tokenizer: PreTrainedTokenizerBase, stop_ids: set[int]
+    ) -> None:
+        """Raises ConfigError where the API key is not set, or the server does not end answers at ``stop_ids``."""
+        super().__init__(settings, served_model, tokenizer, stop_ids)
+        special = {token for token, entry in tokenizer.added_tokens_decoder.items() if entry.special}
+        if others := sorted(stop_ids - special):
+            raise ConfigError(
+                f"the stop token {tokenizer.decode(others[:1])!r} is not a special one, and the dialect llama_cpp has "
+                "no other; engine.openai.dialect: vllm sends token ids"
+            )
+
+    def _body(self, request: SampleRequest, n: int, seed: int) -> dict[str, Any]:
+        if request.temperature != 1 and request.top_p != 1:
+            raise ConfigError(
+                "the dialect llama_cpp has another law for temperature and top_p together: llama.cpp applies top_p "
+                "before the temperature; set one of them to 1"
+            )
+        body = super()._body(request, n, seed % LLAMA_CPP_SEEDS)
+        for field in ("stop_token_ids", "return_token_ids", "repetition_penalty"):
+            del body[field]
+        return body | {"top_k": request.top_k or 0, **LLAMA_CPP_OFF}
+
+    def _samples(self, reply: Mapping[str, Any], request: SampleRequest, group: Mapping[int, int]) -> list[Sample]:
+        ((index, seed),), (choice,), usage = group.items(), reply["choices"], reply["usage"]
+        if usage["prompt_tokens"] != len(request.prompt_ids):
+            raise EngineError(
+                f"the server reads {request.key} as other tokens ({usage['prompt_tokens']}) than ours "
+                f"({len(request.prompt_ids)}): it adds what ours does not"
+            )
+        count, limit, reason = usage["completion_tokens"], request.max_new_tokens, choice.get("finish_reason")
+        if reason not in ("stop", "length") or count > limit or (reason == "length" and count < limit):
+            raise EngineError(
+                f"sample {index} of {request.key} ended for the reason {reason!r} after {count} of {limit} tokens; "
+                f"does the context hold the prompt's {len(request.prompt_ids)} and the answer?"
+            )
+        return [Sample(request.key, index, Generation(seed, choice["text"] or "", count, reason))]
+
+    def _most_probable(self, choice: Mapping[str, Any]) -> dict[str, float]:
+        # Written as those of a chat.
+        content = (choice.get("logprobs") or {}).get("content") or [{"top_logprobs": []}]
+        return {entry["token"]: entry["logprob"] for entry in content[0]["top_logprobs"]}
+
+
 def open_openai(
     settings: OpenaiConfig,
     model: str,
@@ -169,7 +241,8 @@ def open_openai(
             raise ConfigError(f"engine.openai.served_models: the condition {key} is missing; it has {', '.join(names)}")
     if condition != "base" and names[condition] == names["base"]:
         raise ConfigError(f"engine.openai.served_models: {condition} and base are both {names['base']!r}")
-    base, engine = (OpenaiEngine(settings, names[key], tokenizer, stop_ids) for key in ("base", condition))
+    kind = LlamaCppEngine if settings.dialect == "llama_cpp" else OpenaiEngine
+    base, engine = (kind(settings, names[key], tokenizer, stop_ids) for key in ("base", condition))
     served = engine.served_models()
     for key in needed:
         if names[key] not in served:

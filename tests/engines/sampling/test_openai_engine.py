@@ -20,6 +20,8 @@ from tests.conftest import ROOT
 from tests.engines.engine_cases import collect, follows, make_request, save_adapter, two_token_law
 from tests.waiting import wait_until
 
+LLAMA_CPP = {"dialect": "llama_cpp", "samples_per_request": 1}
+
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch):
@@ -49,9 +51,9 @@ def opened(server, tokenizer):
     values = yaml.safe_load((ROOT / "conf/engine/transformers.yaml").read_text())["openai"]
     values |= {"base_url": server.address, "samples_per_request": 4, "max_concurrency": 3, "timeout_seconds": 20.0}
 
-    def open_it(condition="base", model="tiny", **changes):
+    def open_it(condition="base", model="tiny", stops=None, **changes):
         settings, probe = OpenaiConfig(**(values | changes)), make_request(tokenizer, {0: 0}).prompt_ids
-        return open_openai(settings, model, condition, tokenizer, {tokenizer.eos_token_id}, probe)
+        return open_openai(settings, model, condition, tokenizer, stops or {tokenizer.eos_token_id}, probe)
 
     return open_it
 
@@ -91,6 +93,29 @@ def test_law_and_adapter(opened, model, tokenizer, adapter):
     assert follows(answers, two_token_law(load_adapter(model, adapter, [5]), tokenizer, request, stops)) > 1e-4
     with pytest.raises(ModelError, match="'tiny-hard' has the base model's log-probabilities: no adapter is in"):
         opened("hard")
+
+
+def test_llama_cpp(opened, server, tokenizer):
+    """What is sent and read; the server itself is tested in test_real_servers.py."""
+    request = make_request(tokenizer, {0: 2**63 - 1}, max_new_tokens=5)
+    plain = collect(opened(), [dataclasses.replace(request, seeds={0: 2**31 - 1})])
+    server.behave(dialect="llama_cpp")
+    engine = opened(**LLAMA_CPP)
+    found = collect(engine, [request])
+    assert {**found["p", 0].__dict__, "seed": None} == {**plain["p", 0].__dict__, "seed": None}
+    collect(engine, [dataclasses.replace(request, top_k=7)])
+    first, second = server.now.bodies
+    assert (first["seed"], first["max_tokens"], first["n"]) == ((2**63 - 1) % 2**31, 5, 1)
+    assert (first["temperature"], first["top_p"], first["top_k"], second["top_k"]) == (1, 1, 0, 7)
+    assert (first["min_p"], first["typical_p"], first["repeat_penalty"], first["presence_penalty"]) == (0, 1, 1, 0)
+    assert not any(first[name] for name in ("mirostat", "dry_multiplier", "xtc_probability", "dynatemp_range"))
+    opened("soft", **LLAMA_CPP)
+    with pytest.raises(ModelError, match="'tiny-hard' has the base model's log-probabilities"):
+        opened("hard", **LLAMA_CPP)
+    with pytest.raises(ConfigError, match="the stop token 'a' is not a special one"):
+        opened(stops={tokenizer.encode("a")[0]}, **LLAMA_CPP)
+    with pytest.raises(ConfigError, match="llama.cpp applies top_p before the temperature"):
+        collect(engine, [dataclasses.replace(request, temperature=0.5, top_p=0.5)])
 
 
 def test_faults_that_pass_are_repeated(opened, server, tokenizer):
@@ -197,12 +222,13 @@ def test_reasons_of_servers_are_kept(opened, server, tokenizer, status, body, sh
     assert "\n" not in str(refused.value)
 
 
-def test_prompts_and_answers_of_another_length_are_refused(opened, server, tokenizer):
+@pytest.mark.parametrize("dialect", [{"dialect": "vllm"}, LLAMA_CPP], ids=["vllm", "llama_cpp"])
+def test_prompts_and_answers_of_another_length_are_refused(opened, server, tokenizer, dialect):
     request = make_request(tokenizer, 2, max_new_tokens=5)
     ours = len(request.prompt_ids)
-    server.behave(context=3)
-    with pytest.raises(EngineError, match="of p was cut after 3 of 5 tokens; does the context hold"):
-        collect(opened(), [request])
-    server.behave(added_tokens=1)
+    server.behave(dialect=dialect["dialect"], context=3)
+    with pytest.raises(EngineError, match="of p .*after 3 of 5 tokens; does the context hold"):
+        collect(opened(**dialect), [request])
+    server.behave(dialect=dialect["dialect"], added_tokens=1)
     with pytest.raises(EngineError, match=rf"reads p as other tokens \({ours + 1}\) than ours \({ours}\)"):
-        collect(opened(), [request])
+        collect(opened(**dialect), [request])
