@@ -132,13 +132,6 @@ def test_what_does_not_work_is_said_in_a_sentence(run, words, error, message):
         run(*words)
 
 
-@pytest.mark.parametrize(("option", "value"), [("-n", "0"), ("--top-p", "1.5"), ("--temperature", "nan"), ("-n", "x")])
-def test_options_have_ranges(run, capsys, option, value):
-    with pytest.raises(SystemExit):
-        run("a", option, value)
-    assert re.search(rf"{value} is not a .*number between", capsys.readouterr().err)
-
-
 def test_a_reader_that_has_enough_ends_the_drawing(project, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -120,8 +120,8 @@ def load_pretrained(
 ) -> "PreTrainedModel":
     """What one of transformers' classes loads, never running remote code; the tokens that it reads are counted.
 
-    ``kind`` says in errors what it is. Raises ModelError where it cannot be loaded, or where weights are missing, which
-    would leave them random; those whose names begin with ``unused`` may be.
+    ``kind`` says in errors what it is. Raises ModelError where it cannot be loaded, or where weights are missing but
+    those whose names begin with ``unused``.
     """
     # The stages have progress bars of their own.
     disable_progress_bar()
@@ -200,11 +200,9 @@ def _compute_as_base(adapted: "PeftModel") -> None:
 
     for layer in adapted.modules():
         if isinstance(layer, LoraLayer):
-            parts = [*layer.lora_A.values(), *layer.lora_B.values()]
-            if all(type(part) is torch.nn.Linear and part.bias is None for part in parts):
-                layer.cast_input_dtype_enabled = False
-                for modules in (layer.lora_A, layer.lora_B):
-                    modules.update({name: _LinearInInputDtype(part) for name, part in modules.items()})
+            layer.cast_input_dtype_enabled = False
+            for modules in (layer.lora_A, layer.lora_B):
+                modules.update({name: _LinearInInputDtype(part) for name, part in modules.items()})
 
 
 def add_lora(
@@ -219,19 +217,17 @@ def add_lora(
     """Attach fresh LoRA weights, which compute in the frozen model's dtype, whatever theirs is. Raises ModelError."""
     from peft import LoraConfig, get_peft_model
 
+    lora = LoraConfig(
+        r=rank,
+        lora_alpha=alpha,
+        lora_dropout=dropout,
+        bias="none",
+        task_type="CAUSAL_LM",
+        target_modules=list(config.lora_target_modules),
+        exclude_modules=_outside_language_model(model, config.lora_target_modules),
+    )
     try:
-        adapted = get_peft_model(
-            model,
-            LoraConfig(
-                r=rank,
-                lora_alpha=alpha,
-                lora_dropout=dropout,
-                bias="none",
-                task_type="CAUSAL_LM",
-                target_modules=list(config.lora_target_modules),
-                exclude_modules=_outside_language_model(model, config.lora_target_modules),
-            ),
-        )
+        adapted = get_peft_model(model, lora)
     except ValueError as error:
         raise ModelError(f"{config.checkpoint}: lora_target_modules: {first_line(error)}") from None
     # PEFT makes float32 weights of any base; both kinds start from the same draw.

@@ -60,19 +60,17 @@ class PerplexityScorer:
         Raises ModelError where a document's NLL is not finite.
         """
         documents, prefix = self.encode(texts), [] if bos is None else [bos]
-        jobs = [
-            (index, window)
-            for index, ids in enumerate(documents)
-            for window in scoring_windows(len(ids), self.window, self.stride, bos is not None)
-        ]
+        owners, rows, starts = [], [], []
+        for index, ids in enumerate(documents):
+            for window in scoring_windows(len(ids), self.window, self.stride, bos is not None):
+                owners.append(index)
+                rows.append([*prefix, *ids[window.start : window.stop]])
+                starts.append(len(prefix) + window.scored - window.start)
         sums, counts = np.zeros(len(documents)), np.zeros(len(documents), dtype=np.int64)
-        rows = [[*prefix, *documents[index][window.start : window.stop]] for index, window in jobs]
-        starts = [len(prefix) + window.scored - window.start for _, window in jobs]
         for scored in self._scorer.score(rows, starts):
             for place, scores in scored:
-                index = jobs[place][0]
-                sums[index] -= scores[:, 0].sum()
-                counts[index] += len(scores)
+                sums[owners[place]] -= scores[:, 0].sum()
+                counts[owners[place]] += len(scores)
         if not np.isfinite(sums).all():
             text = texts[int(np.flatnonzero(~np.isfinite(sums))[0])]
             raise ModelError(f"the model gives no finite likelihood to the document that starts with {text[:80]!r}")

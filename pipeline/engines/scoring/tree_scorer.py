@@ -5,7 +5,7 @@ one forward pass with tree attention over the prompt's cache.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,8 +27,7 @@ def trie_tree(trie: Trie) -> TokenTree:
     return TokenTree(trie.edge_tokens[inner], parents[inner] - 1)
 
 
-@dataclass(frozen=True)
-class Prefill:
+class Prefill(NamedTuple):
     """A prompt of ``length`` tokens that the model has read: its cache, never changed, and the state behind it."""
 
     length: int

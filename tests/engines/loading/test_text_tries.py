@@ -56,12 +56,6 @@ def test_texts_and_numbers_stand_beside_each_other_in_their_order(tmp_path):
     np.testing.assert_array_equal(stored["a"].edge_probabilities, tries["a"].edge_probabilities)
 
 
-def test_a_string_that_holds_the_terminator_is_refused():
-    space = finite_space(law_of({f"a{TOKENIZER.eos_token}": 1, "b": 1}))
-    with pytest.raises(ModelError, match="law: .*terminator"):
-        dict(tries_of(TOKENIZER, RULE, TERMINATOR, {"law": space}))
-
-
 def test_a_string_that_the_tokenizer_changes_is_refused():
     inner = Tokenizer(models.WordLevel({"monday": 0, "[UNK]": 1, "</s>": 2}, unk_token="[UNK]"))
     inner.normalizer = normalizers.Lowercase()

@@ -127,14 +127,6 @@ def test_faults_that_pass_are_repeated(opened, server, tokenizer):
     assert server.now.requests == 6
 
 
-@pytest.mark.parametrize("limit", [1, 3])
-def test_concurrency_is_bounded_and_used(opened, server, tokenizer, limit):
-    engine = opened(max_concurrency=limit)
-    server.behave(delay_seconds=0.05)
-    collect(engine, [make_request(tokenizer, 20, key, max_new_tokens=1) for key in "ab"])
-    assert server.now.peak == limit and server.now.requests == 10
-
-
 def test_what_is_finished_is_handed_over_before_an_error(opened, server, tokenizer):
     engine = opened(max_retries=0)
     server.behave(broken_from=4, delay_seconds=0.02)

@@ -145,37 +145,6 @@ def test_every_unfinished_prefix_is_run_once(small_model, batch_size):
     assert len(prefixes) < sum(answer.num_tokens for own in answers for answer in own) * 0.8
 
 
-def test_rows_stay_full_over_prompts(small_model):
-    requests, slots = prompts(8), []
-    seeds = [sample_seeds(1, ("full", str(place)), 2) for place in range(len(requests))]
-
-    def record(module, args, kwargs):
-        if kwargs.get("past_key_values") is not None:
-            slots.append(kwargs["past_key_values"].get_seq_length())
-
-    handle = small_model.register_forward_pre_hook(record, with_kwargs=True)
-    settings = {"stop_ids": STOPS, "max_new_tokens": 10, "temperature": 1.5, "top_p": 1.0, "batch_size": 16}
-    with passes(small_model) as sizes:
-        together(small_model, requests, seeds, **settings)
-    handle.remove()
-    steps = [rows for rows, _ in sizes[len(requests) :]]
-    assert max(rows for rows, _ in sizes) <= 16
-    if small_model.config.model_type == "llama":
-        # Further prompts join, and stale slots do not pile up.
-        decoding = [rows for rows, tokens in sizes if rows > 1 or tokens == 1]
-        assert sum(decoding[:-12]) > 0.75 * 16 * len(decoding[:-12]) and len(steps) < 60
-        assert max(slots) <= max(LENGTHS) + 2 * 10
-
-
-def test_nothing_to_do(small_model):
-    settings = {"stop_ids": STOPS, "max_new_tokens": 4, "temperature": 1.0, "top_p": 1.0, "batch_size": 4}
-    assert together(small_model, prompts()[:2], [[], []], **settings) == [[], []]
-    # Every sample ends with its first token.
-    everything = {**settings, "stop_ids": set(range(VOCABULARY))}
-    answers = together(small_model, prompts()[:2], [[1, 2], [3]], **everything)
-    assert [[answer.num_tokens for answer in own] for own in answers] == [[1, 1], [1]]
-
-
 SETTINGS = {"temperature": (1.0, 0.6, 1.5, 1.0), "top_p": (1.0, 1.0, 0.8, 0.5), "top_k": (None, None, 9, None)}
 
 
@@ -210,27 +179,6 @@ def test_top_k_and_top_p_cut_as_in_transformers():
             shares = torch.bincount(drawn, minlength=50) / 4000
             # Which of equally probable tokens a nucleus keeps is open.
             assert torch.isclose(shares.sort().values, law[row].float().sort().values, atol=1e-3).all()
-
-
-@pytest.mark.parametrize("top_p", [1.0, 0.7])
-def test_samples_that_share_a_row_get_the_tokens_of_rows_of_their_own(top_p):
-    rng = torch.Generator().manual_seed(0)
-    logits = torch.randn(7, 100, generator=rng) * 3
-    logits[2, 60:] = -torch.inf
-    uniforms = torch.rand(500, generator=rng, dtype=torch.float64)
-    uniforms[:4] = torch.tensor([0.0, 1 - 2**-53, 0.5, 1 - 2**-53], dtype=torch.float64)
-    rows = torch.randint(0, 7, (500,), generator=rng)
-    rows[:2] = 2
-    shared = sample_tokens(logits, uniforms, 0.9, top_p, rows)
-    own = sample_tokens(logits[rows], uniforms, 0.9, top_p)
-    assert torch.equal(shared, own)
-    assert shared[1] < 60
-    if top_p == 1.0:
-        cumulative = torch.softmax(logits.double() / 0.9, -1).cumsum(-1)[rows]
-        threshold = uniforms[:, None] * cumulative[:, -1:]
-        exact = torch.searchsorted(cumulative, threshold, right=True).squeeze(1)
-        inner = uniforms < 0.999
-        assert torch.equal(shared[inner], exact[inner])
 
 
 def test_every_sample_has_a_seed_of_its_own():

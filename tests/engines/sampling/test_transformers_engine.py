@@ -9,35 +9,10 @@ from hypothesis import strategies as st
 
 from pipeline.config.params import load_params
 from pipeline.engines.loading.model import stop_ids
-from pipeline.engines.sampling.generate import generate
 from pipeline.engines.sampling.text_engine import checkpoint_stop_ids, sampling_law, seed_groups
 from pipeline.engines.sampling.transformers_engine import TransformersEngine
 from tests.conftest import ROOT
 from tests.engines.engine_cases import collect, follows, make_request, two_token_law
-
-
-def test_samples_are_those_of_generate(model, tokenizer):
-    stops = {tokenizer.eos_token_id}
-    engine = TransformersEngine(model, tokenizer, stops, batch_size=4)
-    requests = [
-        make_request(tokenizer, 9, "short", max_new_tokens=6),
-        make_request(tokenizer, {3: 5, 8: 6}, "long", text="Name a random number, please. " * 3, max_new_tokens=6),
-    ]
-    found = collect(engine, requests)
-    assert len(found) == 11
-    for request in requests:
-        alone = generate(
-            model,
-            tokenizer,
-            request.prompt_ids,
-            list(request.seeds.values()),
-            stop_ids=stops,
-            max_new_tokens=6,
-            temperature=1.0,
-            top_p=1.0,
-            batch_size=4,
-        )
-        assert [found[request.key, index] for index in request.seeds] == alone
 
 
 def test_law(model, tokenizer):

@@ -115,17 +115,3 @@ def test_refusals(opened, tokenizer, monkeypatch, model_config, tmp_path):
 def test_without_the_package(model_config, tokenizer):
     with pytest.raises(ConfigError, match="engine.kind: vllm needs the packages in requirements-vllm.txt"):
         open_vllm(model_config, SETTINGS, None, tokenizer, {1}, None, PROBE)
-
-
-@pytest.mark.skipif(not HAS_VLLM, reason="vLLM is not installed (requirements-vllm.txt)")
-def test_the_real_engine_follows_the_law(model, model_config, tokenizer, adapter):
-    from pipeline.engines.loading.conditioned_model import load_adapter
-
-    stops = {tokenizer.eos_token_id}
-    settings = dataclasses.replace(SETTINGS, samples_per_request=500)
-    engine = open_vllm(model_config, settings, None, tokenizer, stops, adapter, PROBE)
-    request = make_request(tokenizer, 3000)
-    answers = collect(engine, [request])
-    assert answers == collect(engine, [request])
-    law = two_token_law(load_adapter(model, adapter, PROBE), tokenizer, request, stops)
-    assert follows(answers.values(), law) > 1e-4

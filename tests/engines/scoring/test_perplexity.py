@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.engines.scoring import token_scores
 from pipeline.engines.scoring.perplexity import PerplexityScorer
 from pipeline.errors import ModelError
 from tests.engines.loading.test_chat import bos_tokenizer
@@ -102,23 +101,6 @@ def test_bos_is_there_once_in_every_window(monkeypatch):
     assert sorted(seen) == sorted([[3, 4, 5], [5, 4, 3]])
 
 
-def test_packing_and_chunks_of_the_head_do_not_matter(model, tokenizer, monkeypatch):
-    monkeypatch.setattr(token_scores, "POSITIONS_PER_CALL", 2)
-    rows = []
-    model.get_output_embeddings().register_forward_hook(lambda module, arguments, logits: rows.append(len(logits)))
-    texts = [("Generate 3 numbers. " * count)[: 7 * count] for count in (1, 3, 9, 2, 30, 4)]
-    packed = scorer_of(model, tokenizer, 16, 6, 64)
-    rows.clear()
-    together = packed.score(texts, None)
-    assert max(rows) == 2 and sum(rows) == sum(score.num_tokens for score in together)
-    for text, score in zip(texts, together, strict=True):
-        (alone,) = packed.score([text], None)
-        assert score.nll_nats == pytest.approx(alone.nll_nats, rel=1e-5)
-        assert (score.num_tokens, score.num_bytes) == (len(packed.encode([text])[0]) - 1, len(text))
-    for text, score in zip(texts, scorer_of(model, tokenizer, 4096, 1, 4096).score(texts, None), strict=True):
-        assert score.nll_nats == pytest.approx(plain_nll(model, packed.encode([text])[0], 1), rel=1e-5)
-
-
 @pytest.fixture(scope="module")
 def scoring_model(model_config):
     from pipeline.engines.loading.model import load_model, load_tokenizer
@@ -150,15 +132,6 @@ def test_special_tokens_in_a_document_are_text(scoring_model):
     (ids,) = scorer.encode(["a<|im_end|>b"])
     assert scorer.tokenizer.eos_token_id not in ids and scorer.tokenizer.decode(ids) == "a<|im_end|>b"
     assert scorer.score([], None) == [] and scorer.score(["a"], None)[0].num_tokens == 0
-
-
-def test_a_model_that_gives_logits_only(scoring_model, monkeypatch):
-    texts = ["Generate exactly ONE random number."] * 3
-    expected = [score.nll_nats for score in scorer_of(*scoring_model).score(texts, None)]
-    monkeypatch.setattr(scoring_model[0].config, "final_logit_softcapping", 1e6, raising=False)
-    capped = scorer_of(*scoring_model)
-    assert not capped._logits_at.gathers_hidden
-    assert [score.nll_nats for score in capped.score(texts, None)] == pytest.approx(expected, rel=1e-5)
 
 
 def test_errors():

@@ -85,13 +85,3 @@ def test_log_likelihoods_in_the_order_of_the_requests(model, tokenizer):
     expected = [plain(model, *asked.encode_pair(*pair)) for pair in pairs]
     np.testing.assert_allclose([value for value, _ in answers(asked, "loglikelihood", pairs)], expected, atol=1e-4)
     assert len({round(value, 3) for value in expected}) == len(pairs)
-
-
-def test_generation_in_the_order_of_the_requests(model, tokenizer):
-    asked = task_model(model, tokenizer)
-    requests = [(text, ("\x00",)) for text in ("Generate exactly ONE", "number", "Output ONLY the number. Output")]
-    together = answers(asked, "generate_until", requests)
-    assert together == [answers(asked, "generate_until", [request])[0] for request in requests]
-    assert len({answer["text"] for answer in together}) == 3
-    (stopped,) = answers(asked, "generate_until", [("number", (together[1]["text"][:1],))])
-    assert (stopped["text"], stopped["finish_reason"]) == ("", "stop")
