@@ -69,21 +69,3 @@ def chao_wang_jost_entropy(counts: np.ndarray) -> float:
         return math.nan
     seen = (counts / size * (digamma(size) - digamma(counts))).sum()
     return float(seen) + unseen_entropy(int((counts == 1).sum()), int((counts == 2).sum()), size)
-
-
-def answer_diversity(counts: np.ndarray, num_samples: int, reference_size: int) -> dict[str, float]:
-    """Distinct answers of one prompt and how evenly they are used, from int64[K] samples with each answer.
-
-    ``unique_fraction`` is the paper's, distinct answers over all samples, failures included; of more than
-    ``reference_size`` samples, its expectation in a random subset of that size, so that conditions compare. The
-    effective number of answers is the exponential of their entropy, failures left out.
-    """
-    size = min(num_samples, reference_size)
-    entropy = chao_wang_jost_entropy(counts)
-    return {
-        "unique_fraction": expected_distinct(counts, num_samples, size) / size if size else math.nan,
-        "num_distinct": len(counts),
-        "answer_entropy_nats": entropy,
-        "effective_answers": math.exp(entropy),
-        "effective_answers_plug_in": math.exp(plug_in_entropy(counts)),
-    }

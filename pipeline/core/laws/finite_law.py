@@ -88,20 +88,15 @@ class FiniteLaw:
         return np.array(self.values)[np.minimum(places, len(self.strings) - 1)]
 
 
-def categorical_law(
-    weights: Mapping[str, float], spellings: Mapping[str, Sequence[str]] | None = None, *, split: bool = True
-) -> FiniteLaw:
-    """A law over categories by the probability of each class, and the spellings of those not written as they are named.
-
-    Spellings share the class's probability in equal parts; without ``split`` the first has all of it, and the others
-    are not answers. Raises DomainError.
-    """
+def categorical_law(weights: Mapping[str, float], spellings: Mapping[str, Sequence[str]] | None = None) -> FiniteLaw:
+    """A law over categories by the probability of each class, and the spellings of those not written as they are named,
+    which share it in equal parts. Raises DomainError."""
     spellings = spellings or {}
     if unknown := [name for name in spellings if name not in weights]:
         raise DomainError(f"spellings of {unknown[0]!r}, which has no probability")
     strings, probabilities, classes = [], [], []
     for name, probability in weights.items():
-        texts = list(spellings.get(name, [name]))[: None if split else 1]
+        texts = list(spellings.get(name, [name]))
         if not texts:
             raise DomainError(f"{name!r} has no spelling")
         strings += texts

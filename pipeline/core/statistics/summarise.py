@@ -54,18 +54,6 @@ def mean_of(column: str) -> Statistic:
     return Statistic((column,), lambda rows, weights: weights @ rows[column].to_numpy(float) / weights.sum(axis=-1))
 
 
-def median_of(column: str) -> Statistic:
-    def medians(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
-        values = rows[column].to_numpy(float)
-        order = np.argsort(values, kind="stable")
-        below = np.cumsum(weights[:, order], axis=1)
-        size = below[:, -1:]
-        ends = ((below > places).argmax(axis=1) for places in ((size - 1) // 2, size // 2))
-        return np.mean([values[order][place] for place in ends], axis=0)
-
-    return Statistic((column,), medians)
-
-
 def share_of(column: str) -> Statistic:
     """The share of rows with a 1 in a column of 0 and 1, with Wilson's interval."""
     return replace(mean_of(column), interval=lambda rows: wilson_interval(float(rows[column].sum()), len(rows)))

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.language.diversity import (
-    answer_diversity,
     chao_wang_jost_entropy,
     expected_distinct,
 )
@@ -59,21 +58,3 @@ def formula(counts):
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=40).filter(lambda counts: sum(counts) > 1))
 def test_corrected_entropy_equals_the_printed_formula(counts):
     assert chao_wang_jost_entropy(np.array(counts)) == pytest.approx(formula(counts), rel=1e-12, abs=1e-14)
-
-
-def test_diversity_by_hand():
-    # Six samples, one without an answer.
-    values = answer_diversity(np.array([3, 2]), 6, 100)
-    assert values["unique_fraction"] == pytest.approx(2 / 6) and values["num_distinct"] == 2
-    assert values["effective_answers"] == pytest.approx(math.exp(47 / 60))
-    assert values["effective_answers_plug_in"] == pytest.approx(math.exp(-0.6 * math.log(0.6) - 0.4 * math.log(0.4)))
-    # Two of them: the pair misses "a" (3 of 6) with 3 / 15, "b" with 6 / 15.
-    assert answer_diversity(np.array([3, 2]), 6, 2)["unique_fraction"] == pytest.approx((2 - 9 / 15) / 2)
-
-
-def test_no_answer_at_all():
-    values = answer_diversity(np.array([], dtype=np.int64), 5, 100)
-    assert values["unique_fraction"] == 0 and values["num_distinct"] == 0
-    undefined = ("answer_entropy_nats", "effective_answers", "effective_answers_plug_in")
-    assert all(math.isnan(values[name]) for name in undefined)
-    assert math.isnan(answer_diversity(np.array([], dtype=np.int64), 0, 100)["unique_fraction"])

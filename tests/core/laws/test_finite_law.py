@@ -45,12 +45,12 @@ def test_what_is_no_law_is_refused(weights, message):
         categorical_law({"a": 1.0}, {"c": ["d"]})
 
 
-@given(WEIGHTS, st.booleans())
-def test_spellings_share_or_keep_the_mass_of_their_class(counts, split):
-    law = categorical_law(shares(counts), {text: [text, f"{text}!"] for text in counts}, split=split)
+@given(WEIGHTS)
+def test_spellings_share_the_mass_of_their_class(counts):
+    law = categorical_law(shares(counts), {text: [text, f"{text}!"] for text in counts})
     assert law.class_names == tuple(counts)
     np.testing.assert_allclose(law.class_probabilities, list(shares(counts).values()))
-    assert len(law.strings) == (2 if split else 1) * len(counts)
+    assert len(law.strings) == 2 * len(counts)
 
 
 @given(WEIGHTS)
