@@ -77,13 +77,12 @@ def _scipy_cases(config: ScipyLawConfig) -> list[LawCase]:
         raise DomainError(f"distribution: scipy.stats has no distribution {config.distribution!r}")
     shapes = [part.strip() for part in (distribution.shapes or "").split(",") if part.strip()]
     allowed = [*shapes, "loc", *(["scale"] if isinstance(distribution, stats.rv_continuous) else [])]
-    for section, given in (("parameters", config.parameters), ("held_out", config.held_out)):
-        if unknown := [key for key in given if key not in allowed]:
-            raise DomainError(f"{section}.{unknown[0]}: {config.distribution} takes {', '.join(allowed)}")
-    if missing := [shape for shape in shapes if shape not in config.parameters]:
-        raise DomainError(f"parameters: {config.distribution} needs {missing[0]}")
-    if extra := [key for key in config.held_out if key not in config.parameters]:
-        raise DomainError(f"held_out.{extra[0]}: it is not among parameters")
+    given = set(config.parameters)
+    if not set(shapes) <= given <= set(allowed) or not set(config.held_out) <= given:
+        raise DomainError(
+            f"parameters: {config.distribution} takes {', '.join(allowed)} and needs {', '.join(shapes) or 'none'}, "
+            f"got {', '.join(config.parameters)} (held_out: {', '.join(config.held_out) or 'none'})"
+        )
     names = tuple(config.parameters)
     trained = [value if isinstance(value, list) else [value] for value in config.parameters.values()]
     held_out = [config.held_out.get(key, []) for key in names]

@@ -118,8 +118,8 @@ BAD = [
     (REGIONS | {"table": "../sales.csv"}, {}, "must lie beside the law's file"),
     (REGIONS | {"smoothing": "kernel"}, {"sales.csv": SALES}, "holds texts"),
     (GAMMA | {"distribution": "gama"}, {}, "scipy.stats has no distribution 'gama'"),
-    (GAMMA | {"parameters": {"a": 1, "b": 2}}, {}, "parameters.b: gamma takes a, loc, scale"),
-    (GAMMA | {"parameters": {"scale": 1}, "held_out": {}}, {}, "gamma needs a"),
+    (GAMMA | {"parameters": {"a": 1, "b": 2}}, {}, "parameters: gamma takes a, loc, scale and needs a, got a, b"),
+    (GAMMA | {"parameters": {"scale": 1}, "held_out": {}}, {}, "gamma takes a, loc, scale and needs a, got scale"),
     (GAMMA | {"parameters": {"a": -1, "scale": 1}}, {}, "SciPy rejects"),
 ]
 

@@ -16,22 +16,13 @@ _anchor = partial(
     decimals=4,
     undefined="instructions without a token",
 )
-
-
+FORWARD = (
+    "KL from the base checkpoint's law of the next token to the model's, over the full vocabulary, along the base "
+    "checkpoint's replies to held-out instructions."
+)
+REVERSE = "The same the other way round, along the model's own replies."
+FORWARD_FORMULA, REVERSE_FORMULA = "mean over tokens of KL(base || model)", "mean over tokens of KL(model || base)"
 METRICS = (
-    _anchor(
-        name="anchor_kl_nats",
-        title="Divergence from base",
-        definition="KL from the base checkpoint's law of the next token to the model's, over the full vocabulary, "
-        "along the base checkpoint's replies to held-out instructions.",
-        formula_text="mean over tokens of KL(base || model)",
-        headline=1,
-    ),
-    _anchor(
-        name="anchor_reverse_kl_nats",
-        title="Reverse divergence from base",
-        definition="The same the other way round, along the model's own replies.",
-        formula_text="mean over tokens of KL(model || base)",
-        headline=2,
-    ),
+    _anchor("anchor_kl_nats", "Divergence from base", FORWARD, FORWARD_FORMULA, headline=1),
+    _anchor("anchor_reverse_kl_nats", "Reverse divergence from base", REVERSE, REVERSE_FORMULA, headline=2),
 )
