@@ -11,9 +11,10 @@ from pathlib import Path
 from benchmarks.table import markdown
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import write_json
+from pipeline.command import CommandParser
 from pipeline.record.provenance import git_revision
 
-BENCHMARKS = ("tries", "exact_law", "training", "sampling")
+BENCHMARKS = ("tries", "sampling")
 
 
 def _processor() -> str:
@@ -51,7 +52,7 @@ def main(only: list[str], output: Path) -> None:
 
 def parse_arguments() -> argparse.Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("only", nargs="*", default=list(BENCHMARKS), help=f"some of {', '.join(BENCHMARKS)}")
     parser.add_argument("--output", type=Path, default=Path("reports"), help="directory to write (default: reports)")
     arguments = parser.parse_args()

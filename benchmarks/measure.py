@@ -6,13 +6,11 @@ import importlib
 import multiprocessing
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-
-Result = TypeVar("Result")
 
 
 @dataclass
@@ -67,12 +65,10 @@ def _child(connection, module: str, function: str, arguments: dict[str, Any]) ->
 def in_subprocess(module: str, function: str, **arguments: Any) -> dict[str, Any]:
     """Run ``module.function(**arguments)`` in a fresh process (Linux).
 
-    The module's ``warm_up``, if it has one, runs first. The function may return a dictionary
-    of further figures; its "keep" entry keeps what it built alive while the retained memory
-    is read, and is not returned.
+    The module's ``warm_up``, if it has one, runs first. The function may return further figures; its "keep" entry
+    keeps what it built alive while the retained memory is read, and is not returned.
 
-    Raises:
-        RuntimeError: The process ended without a result (out of memory, an exception).
+    Raises RuntimeError where the process ended without a result (out of memory, an exception).
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -86,13 +82,3 @@ def in_subprocess(module: str, function: str, **arguments: Any) -> dict[str, Any
     finally:
         process.join()
     return result
-
-
-def best(call: Callable[[], Result], repeats: int) -> tuple[float, Result]:
-    """Shortest of several runs in seconds, which other load on the machine disturbs least, and the last result."""
-    seconds = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        result = call()
-        seconds.append(time.perf_counter() - started)
-    return min(seconds), result

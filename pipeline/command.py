@@ -1,19 +1,39 @@
-"""The command-line edge that all stages share."""
+"""The command-line edge that all commands share."""
 
 import argparse
 import ctypes
+import re
 import signal
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import Any, NoReturn
 
-from pipeline.errors import PipelineError, first_line, is_out_of_memory, storage_error
+from pipeline.errors import PipelineError, did_you_mean, first_line, is_out_of_memory, storage_error
 
 RESUMES = "finished parts are kept and the next run resumes"
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Of mallopt(3)."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 KEPT_BYTES = 1 << 30
-"""Freed memory up to this size, and blocks up to this size, stay with the process."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A command line that shows its description as it is written, and whose errors are one line."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2, naming the option, the value, what is allowed, and what is nearest to it."""
+        message = message.removeprefix("argument ")
+        if unknown := re.match(r"unrecognized arguments: (\S+)", message):
+            options = [option for action in self._actions for option in action.option_strings]
+            nearest = did_you_mean(unknown[1], options)
+            message = f"there is no option {unknown[1]}; {nearest}there are {', '.join(options)}"
+        elif choice := re.match(r"(.+): invalid choice: '(.*)' \(choose from (.*)\)", message):
+            known = re.findall(r"[\w.-]+", choice[3])
+            nearest = did_you_mean(choice[2], known)
+            message = f"{choice[1]}: there is no {choice[2]!r}; {nearest}there are {', '.join(known)}"
+        self.exit(2, f"error: {message}\n")
 
 
 class Terminated(BaseException):
@@ -27,10 +47,9 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Let the C library of Linux keep what is freed, for the next tensors, until the process ends.
+    """Let the C library of Linux keep blocks that are freed, for the next tensors, until the process ends.
 
-    It would give every larger block back to the system, which clears it page by page when the next one asks for it:
-    half and more of the time in which a small model samples on a CPU.
+    The system would clear every larger block anew: half and more of the time in which a small model samples on a CPU.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
@@ -49,9 +68,8 @@ def run_command(
     """Call ``main`` with the parsed arguments, if any.
 
     A PipelineError, a file system that refuses, and a GPU whose memory is full become one line and exit status 1.
-    Ctrl-C and SIGTERM (with which Slurm and Kubernetes announce that they will kill) end with status 130 and 143.
-    Anything else keeps its traceback.
-    ``kept`` is what a user who has ended it is told of its work, None for nothing.
+    Ctrl-C and SIGTERM end with status 130 and 143, and with ``kept``, which says what becomes of the work. Anything
+    else keeps its traceback.
     """
     keep_freed_memory()
     ending = f"; {kept}" if kept else ""

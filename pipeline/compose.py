@@ -1,8 +1,7 @@
 """Compose ``conf/`` into ``params.yaml``: ``python -m pipeline.compose experiment=paper seed=1``.
 
-DVC reads ``params.yaml`` and never composes, so the file is committed and must match ``conf/``. What follows from it,
-and from the code, is written beside it: ``dag.yaml`` and ``code.yaml``. ``--check`` says whether they match; so does
-the DAG's first stage.
+The file is committed and must match ``conf/``. ``dag.yaml`` and ``code.yaml``, which follow from it and from the code,
+are written beside it. ``--check`` says whether they match; so does the DAG's first stage.
 """
 
 import argparse
@@ -20,10 +19,10 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from pipeline.artifacts.storage import write_if_changed
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 from pipeline.config.evaluation import AXES
 from pipeline.config.override_errors import explain
-from pipeline.config.params import Params, load_params, read_yaml, validate, with_conditions
+from pipeline.config.params import Params, SafeLoader, load_params, read_yaml, validate, with_conditions
 from pipeline.dag.code_digest import code_digests
 from pipeline.dag.declaration import fill
 from pipeline.dag.graph import StageGraph
@@ -50,17 +49,15 @@ DERIVED_PROBLEMS = {
 
 
 def _models(values: dict[str, Any]) -> dict[str, Any]:
-    """The models, with what the section ``compat`` says of every one, and stand-ins where ``stand_ins`` names some."""
+    """The models, with what ``compat`` says of every one, and checkpoints of ``stand_ins``."""
     models, checkpoints = {}, values["stand_ins"]["checkpoints"]
     for name, model in values["models"].items():
         model = OmegaConf.to_container(OmegaConf.merge(model, values["compat"]["every_model"]))
         if checkpoints:
             stand_in = checkpoints.get(name, checkpoints.get(model["tokenizer"]))
             if stand_in is None:
-                raise ConfigError(
-                    f"stand_ins.checkpoints: no entry for the model {name} or its tokenizer "
-                    f"{model['tokenizer']}; there are {', '.join(checkpoints)}"
-                )
+                wanted = f"no entry for the model {name} or its tokenizer {model['tokenizer']}"
+                raise ConfigError(f"stand_ins.checkpoints: {wanted}; there are {', '.join(checkpoints)}")
             model |= {"checkpoint": stand_in, "revision": None, "dtype": "float32"}
         models[name] = model
     return models
@@ -91,20 +88,16 @@ def recorded_overrides(text: str) -> list[str]:
     raise ConfigError("params.yaml has no '# overrides:' header line; `make params` writes it")
 
 
-def _dumped(values: Any) -> str:
-    return yaml.safe_dump(values, sort_keys=False)
-
-
 def render(values: dict[str, Any], overrides: list[str]) -> str:
     """The text of params.yaml."""
-    return f"{HEADERS['params.yaml']} {shlex.join(overrides)}\n{_dumped(values)}"
+    return f"{HEADERS['params.yaml']} {shlex.join(overrides)}\n{yaml.safe_dump(values, sort_keys=False)}"
 
 
 def derived_files(values: dict[str, Any]) -> dict[str, str]:
-    """The texts of dag.yaml and code.yaml, which follow from the parameters and the code, by name."""
+    """The texts of dag.yaml and code.yaml by name."""
     tables = {name: table for name, table in dag_section(validate(values)).items() if name != PARTS}
     contents = {"dag.yaml": {"dag": tables}, "code.yaml": code_digests()}
-    return {name: HEADERS[name] + _dumped(content) for name, content in contents.items()}
+    return {name: HEADERS[name] + yaml.safe_dump(content, sort_keys=False) for name, content in contents.items()}
 
 
 def first_difference(found: Any, expected: Any, key: str = "") -> str | None:
@@ -134,20 +127,18 @@ def check_parts(params: Params) -> None:
     """Raise ConfigError where dvc.yaml lacks a file or parameter of a part of a stage: DVC would not know of it."""
     tables = dag_section(params)
     for node in StageGraph(params).values():
-        known = {*node.dependencies, *node.outputs}
         for part, row in node.parts:
             names = template_names(row, params, tables)
-            needed = (
-                ("deps", part.inputs, known, "/"),
-                ("outs", part.outputs, {*node.outputs}, "/"),
-                ("params", part.parameters, {*node.parameters}, "."),
-            )
-            for key, templates, places, mark in needed:
+            needed = {
+                "deps": (part.inputs, {*node.dependencies, *node.outputs}, "/"),
+                "outs": (part.outputs, node.outputs, "/"),
+                "params": (part.parameters, node.parameters, "."),
+            }
+            for key, (templates, places, mark) in needed.items():
                 for wanted in (fill(template, names) for template in templates):
                     if not any(f"{wanted}{mark}".startswith(f"{place}{mark}") for place in places):
-                        raise ConfigError(
-                            f"dvc.yaml: {key} of {node.stage.name} lack {wanted}, of the part {part.name}"
-                        )
+                        stage = node.stage.name
+                        raise ConfigError(f"dvc.yaml: {key} of {stage} lack {wanted}, of the part {part.name}")
 
 
 def check_derived(params_path: Path) -> None:
@@ -155,10 +146,7 @@ def check_derived(params_path: Path) -> None:
     directory, expected = params_path.parent, derived_files(read_yaml(params_path))
     for name, problem in DERIVED_PROBLEMS.items():
         place = directory / name
-        if place.exists() and place.read_text() == expected[name]:
-            # Reading hundreds of lines of YAML takes a while.
-            continue
-        if difference := first_difference(read_yaml(place), yaml.safe_load(expected[name])):
+        if difference := first_difference(read_yaml(place), yaml.load(expected[name], SafeLoader)):
             raise ConfigError(f"{place}: {difference}: {problem}")
 
 
@@ -178,12 +166,18 @@ def check(params: Path, conf: Path) -> None:
 
 
 def write_files(directory: Path, values: dict[str, Any], overrides: list[str]) -> None:
-    """Write params.yaml, dag.yaml and code.yaml into ``directory``."""
+    """Write params.yaml, dag.yaml and code.yaml."""
     for name, text in {"params.yaml": render(values, overrides), **derived_files(values)}.items():
         write_if_changed(directory / name, text)
 
 
-def main(overrides: list[str], params: Path, conf: Path, check_only: bool, recorded: bool) -> None:
+def main(
+    overrides: list[str],
+    check_only: bool,
+    recorded: bool,
+    params: Path = Path("params.yaml"),
+    conf: Path = Path("conf"),
+) -> None:
     """Write params.yaml and the files that follow from it; with ``check_only`` compare them."""
     if check_only:
         check(params, conf)
@@ -198,14 +192,10 @@ def main(overrides: list[str], params: Path, conf: Path, check_only: bool, recor
 
 def parse_arguments() -> argparse.Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. experiment=paper train.soft.epochs=5")
-    parser.add_argument(
-        "--params", type=Path, default=Path("params.yaml"), help="to write or check, with the others beside it"
-    )
-    parser.add_argument("--conf", type=Path, default=Path("conf"), help="Hydra configuration directory")
     parser.add_argument("--check", action="store_true", dest="check_only", help="fail unless the files are fresh")
-    parser.add_argument("--recorded", action="store_true", help="take the overrides that --params was composed with")
+    parser.add_argument("--recorded", action="store_true", help="take the overrides of params.yaml")
     return parser.parse_args()
 
 

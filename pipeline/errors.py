@@ -12,15 +12,15 @@ class PipelineError(Exception):
 
 
 class ConfigError(PipelineError):
-    """A configuration key or value that the schema does not allow."""
+    """A configuration key or value is not allowed."""
 
 
 class ArtifactError(PipelineError):
-    """A stage's input file is missing, truncated or of another format."""
+    """A file is missing, truncated or of another format."""
 
 
 class UnavailableError(ArtifactError):
-    """A stage's input is not there, because its axis is off or the model could not be run; the message says why."""
+    """A stage's input is not there, because its axis is off or the model could not be run."""
 
 
 class ModelError(PipelineError):
@@ -28,7 +28,7 @@ class ModelError(PipelineError):
 
 
 class BusyError(PipelineError):
-    """Another run holds what this one needs; it is refused before it touches anything."""
+    """Another run holds what this one needs."""
 
 
 class DomainError(PipelineError, ValueError):
@@ -36,14 +36,15 @@ class DomainError(PipelineError, ValueError):
 
 
 UNCHANGED = "what was there is unchanged, and the next run continues"
+ALLOW = "give the account of this run access to it and to its directory"
 REMEDIES = {
     errno.ENOSPC: f"free some space (`dvc gc -w` drops cached results that the workspace does not use); {UNCHANGED}",
     errno.EDQUOT: f"free some of your quota (`dvc gc -w` drops cached results); {UNCHANGED}",
     errno.EFBIG: f"raise the limit on the size of files (`ulimit -f`); {UNCHANGED}",
     errno.EIO: f"see the system's log for the device; {UNCHANGED}",
     errno.EROFS: "mount the file system for writing, or set `artifacts` to a directory on another one",
-    errno.EACCES: "give the account of this run access to it and to its directory",
-    errno.EPERM: "give the account of this run access to it and to its directory",
+    errno.EACCES: ALLOW,
+    errno.EPERM: ALLOW,
 }
 """What to do, by the number of the operating system's error."""
 
@@ -59,8 +60,7 @@ class StorageError(PipelineError):
 def storage_error(error: BaseException, path: str | None = None) -> StorageError | None:
     """The StorageError that an exception or one of its causes amounts to, or None if it is about something else.
 
-    ``path`` is what was being written, where the exception names nothing. Libraries that write in Rust or C have
-    exceptions of their own: safetensors and tokenizers put the number into the text, NumPy says how much was written.
+    ``path`` is what was being written, where the exception names nothing.
     """
     cause, seen = error, set()
     # A library may have made a circle of causes.
@@ -79,6 +79,7 @@ def storage_error(error: BaseException, path: str | None = None) -> StorageError
 def _error_number(error: BaseException) -> int | None:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
+    # NumPy says how much was written; safetensors and tokenizers put the number into the text.
     if isinstance(error, OSError) and re.fullmatch(r"\d+ requested and \d+ written", str(error)):
         return errno.ENOSPC
     stated = re.search(r"\b(?:os error|code:|errno) (\d+)", str(error), re.IGNORECASE)

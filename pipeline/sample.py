@@ -25,12 +25,12 @@ from rich.text import Text
 from tqdm import tqdm
 
 from pipeline.artifacts.atomic import atomic_path
-from pipeline.axes.laws.law_metrics import is_numeric
 from pipeline.axes.structured.fidelity import wasserstein_1_deviations
 from pipeline.axes.structured.wasserstein import evaluate_prompt, perfect_sampler_replicates
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.params import Params, load_params
+from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.open_ended import open_prompt
@@ -70,7 +70,8 @@ class Request:
         """The request with this text. Raises PipelineError for a law that does not exist or cannot be read."""
         _, own = own_prompts(params.laws)
         for prompt in own:
-            if prompt.text == text.strip() and is_numeric(prompt.law):
+            numeric = not isinstance(prompt.law, FiniteLaw) or prompt.law.values is not None
+            if prompt.text == text.strip() and numeric:
                 return cls(text, prompt, "laws")
         return cls(text, prompt := parse_prompt(text), "structured" if prompt else "open")
 
@@ -270,9 +271,7 @@ def main(**given: Any) -> None:
 
 def parse_arguments() -> argparse.Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pipeline.sample", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = CommandParser(prog="python -m pipeline.sample", description=__doc__)
     parser.add_argument("prompt", nargs="?", help="the request, any text")
     parser.add_argument(
         "--law", nargs="+", metavar="WORD", help="ask for a law instead: FAMILY NAME=VALUE ..., e.g. poisson lambda=4"

@@ -8,7 +8,7 @@ import argparse
 import socket
 from pathlib import Path
 
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 from pipeline.config.params import load_params
 from pipeline.errors import ConfigError
 from pipeline.inference import opening
@@ -47,9 +47,7 @@ def main(
 
 def parse_arguments() -> argparse.Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pipeline.serve", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = CommandParser(prog="python -m pipeline.serve", description=__doc__)
     opening.add_options(parser)
     parser.add_argument(
         "--host",

@@ -9,10 +9,4 @@ fi
 if [ -n "${JOBS:-}" ]; then
   exec python -m pipeline.runs.parallel --jobs "$JOBS" ${GPUS:+--gpus "$GPUS"} "$@"
 fi
-for argument in "$@"; do
-  # Names of earlier versions had underscores: the error says today's.
-  if [[ "$argument" =~ ^[a-z]+_[a-z_]+(@.*)?$ ]]; then
-    python -m pipeline.dag.graph "$argument"
-  fi
-done
 exec dvc repro "$@"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pipeline.command import keep_freed_memory
+from pipeline.command import CommandParser, keep_freed_memory
 from tests.forked import in_child
 
 BLOCK_BYTES = 40 << 20
@@ -25,3 +25,20 @@ def test_freed_memory_is_used_again():
         assert max(faults[1:]) < pages / 10, faults
 
     assert in_child(fill_blocks) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--job", "3"], "error: there is no option --job; did you mean --jobs? there are -h, --help, --jobs, --axis"),
+        (["--jobs", "many"], "error: --jobs: invalid int value: 'many'"),
+        (["--axis", "opem"], "error: --axis: there is no 'opem'; did you mean open? there are open, mcq"),
+    ],
+)
+def test_wrong_options_are_one_line_with_what_is_allowed(capsys, arguments, message):
+    parser = CommandParser()
+    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--axis", choices=["open", "mcq"])
+    with pytest.raises(SystemExit, match="2"):
+        parser.parse_args(arguments)
+    assert capsys.readouterr().err == f"{message}\n"

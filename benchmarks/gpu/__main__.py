@@ -2,8 +2,8 @@
 
 Builds models of real shapes with random weights, one after the other, and measures: load memory; a training step of
 the soft target, of one path and of packed ones, with peak memory beside the plan's estimate; scoring a trie; sampling;
-whether our engine and transformers' own ``generate`` sample the exact law; and the packed step with ``torch.compile``.
-Every row is written as soon as it is there. What does not fit into the time is skipped and listed.
+and whether our engine and transformers' own ``generate`` sample the exact law. Every row is written as soon as it is
+there. What does not fit into the time is skipped and listed.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from benchmarks.gpu.cases import Figures, Measurements, matmul_ceiling
 from benchmarks.gpu.environment import facts, require_gpu, specified_peak
 from benchmarks.gpu.report import Report
 from benchmarks.gpu.shapes import ONE_OF_EACH, SHAPES, TINY, empty_model
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 from pipeline.errors import ModelError, first_line, is_out_of_memory
 
-CASES = ("load", "train_paths", "train_packed", "score", "sample", "sample_plain", "laws", "compile")
+CASES = ("load", "train_paths", "train_packed", "score", "sample", "sample_plain", "laws")
 OUTPUT = Path("reports/gpu_check")
 
 
@@ -81,9 +81,7 @@ def _refuse_too_large(name: str, device: str) -> None:
             raise ModelError(f"weights of {needed / 1e9:.0f} GB do not fit into {free / 1e9:.0f} GB of free memory")
 
 
-def check_shape(
-    name: str, report: Report, deadline: float, backend: str, cases: Sequence[str] = CASES, **settings: Any
-) -> None:
+def check_shape(name: str, report: Report, deadline: float, cases: Sequence[str] = CASES, **settings: Any) -> None:
     """Measure one model, case by case."""
     made: list[Measurements] = []
 
@@ -92,19 +90,13 @@ def check_shape(
         made.append(Measurements(name, **settings))
         return made[0].load()
 
-    packed = None
     for case in cases:
         if case == "load":
             row = _attempt(load, deadline)
         elif not made:
             row = {"status": "skipped", "reason": "there is no model"}
         else:
-            arguments = (backend,) if case == "compile" else ()
-            row = _attempt(lambda case=case, given=arguments: getattr(made[0], case)(*given), deadline)
-        if case == "train_packed":
-            packed = row.get("seconds")
-        if case == "compile" and row["status"] == "measured" and packed is not None:
-            row["ratio"] = packed / row["seconds"]
+            row = _attempt(getattr(made[0], case), deadline)
         report.add({"shape": name, "case": case, **row})
         _release()
         print(f"{name}: {case}: {_shown(row)}", flush=True)
@@ -125,7 +117,6 @@ def check(
     output: Path,
     minutes: float,
     *,
-    backend: str = "inductor",
     repeats: int = 5,
     num_samples: int = 1024,
     rows: int = 256,
@@ -141,8 +132,8 @@ def check(
         now = time.monotonic()
         deadline = now + max(end - now, 0.0) / (len(shapes) - place)
         # Once, on what should be the smallest model: starting vLLM takes a minute.
-        cases = (*CASES[:-1], "laws_vllm", CASES[-1]) if environment.get("vllm_importable") and not place else CASES
-        check_shape(name, report, deadline, backend, cases, device=device, dtype=dtype, **settings)
+        cases = (*CASES, "laws_vllm") if environment.get("vllm_importable") and not place else CASES
+        check_shape(name, report, deadline, cases, device=device, dtype=dtype, **settings)
     return report
 
 
@@ -170,9 +161,7 @@ def main(shapes: list[str], minutes: float, output: Path) -> None:
 
 def parse_arguments() -> argparse.Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = CommandParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument(
         "--shapes",
         nargs="+",

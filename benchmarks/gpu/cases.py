@@ -19,9 +19,8 @@ from peft import PeftModel
 from transformers import PreTrainedModel
 
 from benchmarks.gpu.engines import PlainGenerate, TokenNames, opened_in_vllm
-from benchmarks.gpu.shapes import SHAPES, STOP, random_model
+from benchmarks.gpu.shapes import MODEL, SHAPES, STOP, random_model
 from benchmarks.measure import counted
-from benchmarks.workload import MODEL
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.training.batches import collate, plan_passes
@@ -289,10 +288,3 @@ class Measurements:
         """The same of vLLM, which loads the weights from a checkpoint. Raises ModelError."""
         with opened_in_vllm(self.base, self.dtype, self.prompts[0]) as engine:
             return self._follow({"vllm": engine})
-
-    def compile(self, backend: str) -> Figures:
-        """The packed step with layers compiled by ``backend``; the last case, as it changes the model."""
-        # What earlier models left would count towards the limit of recompilations, behind which nothing is compiled.
-        torch.compiler.reset()
-        self.base.get_decoder().compile(dynamic=True, backend=backend)
-        return self._step(PATHS)

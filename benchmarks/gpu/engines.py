@@ -8,8 +8,7 @@ from dataclasses import replace
 import torch
 from transformers import GenerationConfig
 
-from benchmarks.gpu.shapes import STOP
-from benchmarks.workload import MODEL
+from benchmarks.gpu.shapes import MODEL, STOP
 from pipeline.config.engine import VllmConfig
 from pipeline.engines.loading.model import load_tokenizer
 from pipeline.engines.sampling.generate import generation_from_tokens

@@ -30,8 +30,6 @@ def _noted(row: Mapping[str, Any]) -> str:
     if "p_values" in row:
         found += [f"p {name} {value:.2g}" for name, value in row["p_values"].items()]
         found.append("noticed: " + ", ".join(f"{name} {value:.2f}" for name, value in row["power"].items()))
-    if row.get("ratio") is not None:
-        found.append(f"{row['ratio']:.2f} times as fast as without")
     return "; ".join(found)
 
 
@@ -58,7 +56,7 @@ def markdown(environment: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) 
     lines += [
         "",
         "MFU: of the specified dense bfloat16 peak; GB: peak of the GPU's tensors. Training steps are of 32 prompts, "
-        "with one path each (train_paths) or 16 packed (train_packed); compile is the packed step.",
+        "with one path each (train_paths) or 16 packed (train_packed).",
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,6 +1,7 @@
 """Models of the paper's shapes with random weights."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,38 +15,44 @@ from transformers import (
     Qwen3Config,
 )
 
+from pipeline.config.models import ChatConfig, ModelConfig, ReasoningConfig
 from pipeline.core.random_streams import stream_seed
 
 STOP = 2
 """Token that ends an answer."""
+MODEL = ModelConfig(
+    display_name="Embedded",
+    checkpoint=str(Path(__file__).parents[2] / "models" / "embedded"),
+    revision=None,
+    tokenizer="embedded",
+    dtype="float32",
+    attention="sdpa",
+    terminator="eos",
+    num_parameters=3_541_504,
+    chat=ChatConfig(
+        template_arguments={"enable_thinking": False},
+        answer_prefix="",
+        add_special_tokens=False,
+        reasoning=ReasoningConfig({"enable_thinking": True}, "system", None),
+    ),
+    lora_target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+)
+"""Gives random models a tokenizer and chat settings."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of a checkpoint, from its configuration file.
+    """Sizes of a checkpoint, from its configuration file."""
 
-    Attributes:
-        architecture: "qwen3", "gemma3", "llama3" or "gpt_oss".
-        hidden: Width of the residual stream.
-        inner: Width of the MLP, or of one expert's.
-        layers: Number of layers.
-        heads: Query heads.
-        kv_heads: Heads of keys and values.
-        head_dim: Width of a head.
-        vocabulary: Tokens.
-        tied: Whether the output head is the input embeddings.
-        extras: Further keys of the configuration.
-    """
-
-    architecture: str
-    hidden: int
-    inner: int
+    architecture: str  # "qwen3", "gemma3", "llama3" or "gpt_oss"
+    hidden: int  # width of the residual stream
+    inner: int  # width of the MLP, or of one expert's
     layers: int
     heads: int
     kv_heads: int
     head_dim: int
     vocabulary: int
-    tied: bool
+    tied: bool  # whether the output head is the input embeddings
     extras: tuple[tuple[str, Any], ...] = ()
 
     @property
@@ -74,6 +81,9 @@ _LLAMA_ROPE = {
     "original_max_position_embeddings": 8192,
 }
 _LLAMA = (("rope_parameters", _LLAMA_ROPE),)
+_TINY = (64, 128, 2, 4, 2, 16, 4096)
+_GEMMA_LAYERS = ["sliding_attention", "full_attention"]
+_FEW_EXPERTS = (("num_local_experts", 4), ("num_experts_per_tok", 2), ("sliding_window", 24))
 _EXPERTS = (("num_local_experts", 32), ("num_experts_per_tok", 4), ("sliding_window", 128))
 
 
@@ -82,32 +92,10 @@ def _gemma(window: int, scalar: int = 256) -> tuple[tuple[str, Any], ...]:
 
 
 SHAPES = {
-    "tiny_qwen3": Shape("qwen3", 64, 128, 2, 4, 2, 16, 4096, True),
-    "tiny_gemma3": Shape(
-        "gemma3",
-        64,
-        128,
-        2,
-        4,
-        2,
-        16,
-        4096,
-        True,
-        (*_gemma(24, 16), ("layer_types", ["sliding_attention", "full_attention"])),
-    ),
-    "tiny_llama3": Shape("llama3", 64, 128, 2, 4, 2, 16, 4096, False, _LLAMA),
-    "tiny_gpt_oss": Shape(
-        "gpt_oss",
-        64,
-        64,
-        2,
-        4,
-        2,
-        16,
-        4096,
-        False,
-        (("num_local_experts", 4), ("num_experts_per_tok", 2), ("sliding_window", 24)),
-    ),
+    "tiny_qwen3": Shape("qwen3", *_TINY, True),
+    "tiny_gemma3": Shape("gemma3", *_TINY, True, (*_gemma(24, 16), ("layer_types", _GEMMA_LAYERS))),
+    "tiny_llama3": Shape("llama3", *_TINY, False, _LLAMA),
+    "tiny_gpt_oss": Shape("gpt_oss", 64, 64, 2, 4, 2, 16, 4096, False, _FEW_EXPERTS),
     "qwen3_0_6b": Shape("qwen3", 1024, 3072, 28, 16, 8, 128, 151_936, True),
     "qwen3_1_7b": Shape("qwen3", 2048, 6144, 28, 16, 8, 128, 151_936, True),
     "qwen3_4b": Shape("qwen3", 2560, 9728, 36, 32, 8, 128, 151_936, True),

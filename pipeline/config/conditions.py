@@ -13,22 +13,21 @@ from pipeline.core.prompts.protocols import AnswerProtocol
 
 
 def has_adapter(condition: str) -> bool:
-    """Whether the condition is a trained adapter; the baselines are ways to ask the base checkpoint."""
+    """Whether the condition is a trained adapter."""
     return condition not in (BASE, *BASELINES)
 
 
 def conditions_on(params: Params, axis: str) -> tuple[str, ...]:
-    """What a model is evaluated under on an axis: ``params.conditions``, and the baselines that are enabled there."""
+    """What a model is evaluated under on an axis."""
     return (*params.conditions, *baselines_on(params, axis))
 
 
 def baselines_on(params: Params, axis: str) -> tuple[str, ...]:
-    """The baselines of an axis that are enabled."""
     return tuple(name for name in EVALUATED[axis].baselines if getattr(params.generate, name).enabled)
 
 
 def adapter_directory(condition: str, weights: Path) -> Path | None:
-    """Directory of the condition's adapter, by what the condition adds to the checkpoint; None where that is none."""
+    """Directory of the condition's adapter, by what it adds to the checkpoint (``weights`` of a row of dag.yaml)."""
     return weights.parent if has_adapter(condition) else None
 
 
@@ -38,12 +37,12 @@ def generation_settings(params: Params, axis: str, condition: str) -> GenerateCo
 
 
 def decoding_settings(settings: GenerateConfig) -> dict[str, dict[str, Any]]:
-    """Further decoding settings by name, each temperature, top_p and top_k; none but where questions are answered."""
+    """Further decoding settings of questions by name, each temperature, top_p and top_k."""
     return {name: asdict(decoding) for name, decoding in getattr(settings, "settings", {}).items()}
 
 
 def answer_styles(settings: GenerateConfig) -> dict[str, StyleConfig]:
-    """Further styles of asking by name; none but where questions are answered."""
+    """Further styles of asking questions by name."""
     return getattr(settings, "styles", {})
 
 

@@ -23,9 +23,8 @@ AXES = tuple(EVALUATED)
 SAMPLED_AS = {name: axis.sampled_as for name, axis in EVALUATED.items() if axis.sampled_as not in ("", name)}
 """Axes that are sampled under the settings of another."""
 PEOPLE_AXES = tuple(name for name, axis in EVALUATED.items() if axis.of_people)
-"""Those on which answers to questions are compared with people's."""
 QUESTION_AXES = tuple(name for name, axis in EVALUATED.items() if axis.of_questions)
-"""Those that share a prompt set of questions. No experiment has them unless it asks for them."""
+"""Those that share a prompt set of questions."""
 BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""
 DEFAULT_SETTING = "default"
@@ -37,7 +36,6 @@ class GenerateConfig:
     """Sampling of one axis. The model's own generation_config is not used beyond ``checkpoint_defaults``."""
 
     num_samples: PositiveInt
-    """Independent generations per prompt."""
     answers_per_request: PositiveInt
     """Answers that one generation is asked for: 1, or more for the baselines "batch" and "verbalized"."""
     max_new_tokens: PositiveInt
@@ -51,7 +49,7 @@ class GenerateConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class BaselineConfig(GenerateConfig):
-    """Sampling of a baseline of the base checkpoint, on every axis that has it."""
+    """Sampling of a baseline, on every axis that has it."""
 
     enabled: bool
 
@@ -67,7 +65,7 @@ class DecodingConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class StyleConfig:
-    """A style in which questions are answered, and where the answer is in a reply."""
+    """A style in which questions are asked, and where the answer is in a reply."""
 
     template: Template
     read: Literal["first_line", "after", "mentioned"]
@@ -85,7 +83,7 @@ class StyleConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class QuestionsGenerateConfig(GenerateConfig):
-    """Sampling of answers to questions, under one decoding setting or several and in one style or several."""
+    """Sampling of answers to questions."""
 
     num_samples: Annotated[StrictInt, Field(ge=2)]
     """Answers to a question under each setting; half of them choose the class that the others are counted in."""
@@ -109,7 +107,7 @@ class QuestionsGenerateConfig(GenerateConfig):
 
 @dataclass(frozen=True, config=STRICT)
 class GenerateAxes:
-    """Sampling settings by axis, then those of the baselines. Records made before an axis existed lack its section."""
+    """Sampling settings by axis, then those of the baselines. Old records lack the sections that may be null."""
 
     structured: GenerateConfig
     open: GenerateConfig
@@ -119,23 +117,16 @@ class GenerateAxes:
     """Replies to the held-out instructions, on which the divergence from the base checkpoint is measured."""
     instructions: GenerateConfig
     """The base checkpoint's replies to the other instructions, which methods with anchors are trained on."""
-    ssot: BaselineConfig
-    """String Seed of Thought (Appendix C.2)."""
-    constrained: BaselineConfig
-    """Decoding restricted to the strings of the evaluation space."""
-    batch: BaselineConfig
-    """Several independent answers in one reply."""
-    verbalized: BaselineConfig
-    """Candidates with stated probabilities, one drawn by them."""
+    ssot: BaselineConfig  # String Seed of Thought (Appendix C.2)
+    constrained: BaselineConfig  # decoding restricted to the strings of the evaluation space
+    batch: BaselineConfig  # several independent answers in one reply
+    verbalized: BaselineConfig  # candidates with stated probabilities, one drawn by them
     questions: QuestionsGenerateConfig | None = None
-    """Answers to the questions of a prompt set, which QUESTION_AXES need; none in what was recorded before them."""
     perturbations: GenerateConfig | None = None
-    """Answers to the perturbations of questions, which the axis inv_entropy needs."""
     selfreflect: GenerateConfig | None = None
 
 
 def enabled_baselines(generate: GenerateAxes) -> list[str]:
-    """Names of the baselines that exist."""
     return [name for name in BASELINES if getattr(generate, name).enabled]
 
 
@@ -152,8 +143,7 @@ class ClassifierConfig:
     dtype: Dtype
     threshold: Annotated[float, Field(strict=True, ge=0, le=1)]
     """Two responses are of one class where the similarity is above this."""
-    max_tokens: PositiveInt
-    """Each response is cut to so many tokens."""
+    max_tokens: PositiveInt  # of a response, whose end is cut
     tokens_per_pass: PositiveInt
     """At most, padding included; here and below without effect beyond rounding."""
 
@@ -168,15 +158,12 @@ class RewardConfig:
     checkpoint: str | None
     revision: str | None
     dtype: Dtype
-    max_length: PositiveInt
-    """Longer conversations, in tokens, are cut at the end."""
+    max_length: PositiveInt  # in tokens; longer conversations are cut at the end
     tokens_per_pass: PositiveInt
 
 
 @dataclass(frozen=True, config=STRICT)
 class NoveltyConfig:
-    """Scoring of NoveltyBench."""
-
     classifier: ClassifierConfig
     reward: RewardConfig
     patience: OpenShare
@@ -192,8 +179,7 @@ class JudgeConfig:
     dtype: Dtype
     strict: StrictBool
     """Whether two answers must follow from each other; else none may contradict the other, and one must follow."""
-    max_tokens: PositiveInt
-    """Of a longer pair of texts, the question before each answer included, the beginnings are cut."""
+    max_tokens: PositiveInt  # of a pair of texts, the question before each answer included; beginnings are cut
     tokens_per_pass: PositiveInt
 
 
@@ -223,8 +209,7 @@ class SimilarityConfig:
     checkpoint: str | None
     revision: str | None
     dtype: Dtype
-    max_tokens: PositiveInt
-    """Longer texts are cut at the end."""
+    max_tokens: PositiveInt  # longer texts are cut at the end
     tokens_per_pass: PositiveInt
 
     @model_validator(mode="after")
@@ -236,8 +221,6 @@ class SimilarityConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class InverseEntropyConfig:
-    """Inv-Entropy of answers to perturbed questions."""
-
     draws: PositiveInt
     """Of one answer to each perturbation; measures are averaged over them."""
     similarity: SimilarityConfig
@@ -245,24 +228,17 @@ class InverseEntropyConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class EvaluateConfig:
-    """Scoring and intervals. Records made before an axis existed lack its section."""
+    """Scoring and intervals. Old records lack the sections that may be null."""
 
-    paths_per_prompt: PositiveInt
-    """Monte Carlo paths per prompt for the logit KL."""
-    exact_max_prefixes: PositiveInt | None
-    """Tries of more prefixes than this are not scored whole."""
-    bounds_width: PositiveFloat
-    """Upper minus lower bound at which the exact normalised W1 is good enough."""
-    bounds_max_positions: PositiveInt
-    """Prefixes per prompt after which the bounds are taken as they are."""
+    paths_per_prompt: PositiveInt  # Monte Carlo paths for the logit KL
+    exact_max_prefixes: PositiveInt | None  # tries of more prefixes than this are not scored whole
+    bounds_width: PositiveFloat  # upper minus lower bound at which the exact normalised W1 is good enough
+    bounds_max_positions: PositiveInt  # prefixes per prompt after which the bounds are taken as they are
     bootstrap_replicates: Annotated[StrictInt, Field(ge=100)]
-    floor_replicates: Annotated[StrictInt, Field(ge=20)]
-    """Simulated perfect samplers behind each floor."""
+    floor_replicates: Annotated[StrictInt, Field(ge=20)]  # simulated perfect samplers behind each floor
     mcq_parser: Literal["strict", "released_code"]
     """What counts as the requested format of a multiple-choice question: ours, or the released code's rules."""
     novelty: NoveltyConfig
-    tokens_per_pass: PositiveInt
-    """Of scores of replies to instructions."""
+    tokens_per_pass: PositiveInt  # of scores of replies to instructions
     partition: PartitionConfig | None = None
-    """Classes of answers to questions."""
     inverse_entropy: InverseEntropyConfig | None = None

@@ -61,6 +61,5 @@ class TableLawConfig:
     """Values by field whose laws are known from the table and not trained on."""
     decimals: Annotated[StrictInt, Field(ge=0, le=9)] | None = None
     """Digits behind the point of a column of numbers; null takes as many as the column has."""
-    smoothing: Literal["none", "kernel"] = "none"
-    """Numbers as they are, or a kernel density of them."""
+    smoothing: Literal["none", "kernel"] = "none"  # numbers as they are, or a kernel density of them
     spellings: dict[str, Texts] = field(default_factory=dict)

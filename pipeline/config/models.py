@@ -12,8 +12,7 @@ from pipeline.config.evaluation import STRICT, Dtype, PositiveInt
 class ReasoningConfig:
     """How a request becomes the model's input where the model is to reason first (String Seed of Thought)."""
 
-    template_arguments: dict[str, Any]
-    """Of the chat template, e.g. enable_thinking: true."""
+    template_arguments: dict[str, Any]  # of the chat template, e.g. enable_thinking: true
     instruction_role: Literal["system", "developer"]
     answer_channel: str | None
     """Harmony channel with the answer ("final"); null where the answer is in a tag of plain text."""
@@ -37,17 +36,12 @@ class ModelConfig:
     """One checkpoint and all that differs between model families."""
 
     display_name: str
-    """In tables and figures."""
-    checkpoint: str
-    """Local directory or hub repository."""
+    checkpoint: str  # local directory or hub repository
     revision: str | None
     """Commit of a hub repository; null takes the current one, which check_model records."""
-    num_parameters: PositiveInt
-    """For estimates of cost."""
-    tokenizer: str
-    """Name under which tries are shared by models with the same tokenizer."""
-    dtype: Dtype
-    """Of weights and activations; that of adapters is ``train.adapter_dtype``."""
+    num_parameters: PositiveInt  # for estimates of cost
+    tokenizer: str  # name under which models with the same tokenizer share tries
+    dtype: Dtype  # of weights and activations; that of adapters is ``train.adapter_dtype``
     attention: Literal["sdpa", "eager", "flash_attention_2"]
     terminator: str
     """Token that ends the model's turn; "eos" takes the tokenizer's EOS token."""

@@ -1,7 +1,6 @@
 """What is wrong with a Hydra override, in one sentence: the key or choice, the nearest ones, and what is allowed.
 
-Hydra's own messages suggest to append what is misspelt. Here the configuration is composed without the overrides of
-single values, and each of them is looked up in it.
+The configuration is composed without the overrides of single values, and each of them is looked up in it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +54,6 @@ def _is_choice(override: Override, conf: Path) -> bool:
 
 
 def _first_choice(override: Override) -> str:
-    """A choice as it was written, or the first of several."""
     text = str(override.input_line)
     return text if override.is_delete() else f"{text.partition('=')[0]}={_choices(override)[0]}"
 

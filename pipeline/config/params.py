@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, StrictBool, StrictInt, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
 from pipeline.config.engine import EngineConfig
@@ -42,7 +42,7 @@ NEEDED = {
     "selfreflect": ("selfreflect",),
     "generate.selfreflect": ("selfreflect",),
 }
-"""Sections that only some axes need, and that records made before those lack."""
+"""Sections that some axes need, and that old records lack."""
 RETIRED = (
     ("prompts", "perturbations", "genetic"),
     ("generate", "questions", "variants"),
@@ -50,28 +50,7 @@ RETIRED = (
     ("evaluate", "token_budget"),
     ("engine", "openai", "dialect"),
 )
-"""Settings that are gone, and that records made with them still name."""
-PROBLEMS = {
-    "missing": "a value is missing",
-    "bool_type": "must be true or false",
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "finite_number": "must be finite",
-    "string_type": "must be a text",
-    "list_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "dataclass_type": "must be a mapping",
-    "greater_than": "must be above {gt}",
-    "greater_than_equal": "must be {ge} or more",
-    "less_than": "must be below {lt}",
-    "less_than_equal": "must be {le} or less",
-    "literal_error": "must be {expected}",
-    "string_pattern_mismatch": "must match {pattern}",
-    "too_short": "at least {min_length} is needed",
-    "too_long": "at most {max_length} are allowed",
-}
-"""Our words for pydantic's errors."""
+"""Settings that are gone, and that old records still name."""
 Section = TypeVar("Section")
 MaxBins = Annotated[StrictInt, Field(ge=2, le=10_000_000)]
 
@@ -88,8 +67,7 @@ class EvaluationSpace:
 class DiscretizeConfig(EvaluationSpace):
     """The canonical strings that a method trains on."""
 
-    max_bins: MaxBins | None
-    """null keeps every decimal (the law rounded to num_decimals)."""
+    max_bins: MaxBins | None  # null keeps every decimal (the law rounded to num_decimals)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -105,8 +83,7 @@ class DiscretizeSpaces:
 class TrackingConfig:
     """Weights & Biases. Not part of any artifact's identity."""
 
-    mode: Literal["auto", "online", "offline", "disabled"]
-    """"auto" is online where credentials are found, else offline."""
+    mode: Literal["auto", "online", "offline", "disabled"]  # "auto": online where credentials are found, else offline
     project: str
 
 
@@ -117,24 +94,9 @@ class SelfReflectConfig:
     judge: ModelConfig | None
     """A causal language model (``+model@selfreflect.judge=NAME``); null takes the evaluated model's base checkpoint."""
     test_answers: PositiveInt
-    """The last so many answers of the default decoding setting are those whose words are guessed; the others are the
-    list that the judge reads."""
-    temperature: PositiveFloat
-    """What the judge's log-probabilities are divided by before its laws are compared."""
+    """The last so many answers, whose words are guessed; the others are the list that the judge reads."""
+    temperature: PositiveFloat  # of the judge's laws that are compared
     tokens_per_pass: PositiveInt
-
-
-def _some_axes(value: Any) -> Any:
-    """A list of one or more of AXES, none of them twice. Raises ValueError, which says what is allowed."""
-    allowed = f"give a list of one or more of {', '.join(AXES)}, each once"
-    if not isinstance(value, list) or not value:
-        raise ValueError(f"got {value!r}; {allowed}")
-    for position, axis in enumerate(value):
-        if axis not in AXES:
-            raise ValueError(f"there is no axis {axis!r}; {did_you_mean(axis, AXES)}{allowed}")
-        if axis in value[:position]:
-            raise ValueError(f"{axis} is named twice; {allowed}")
-    return value
 
 
 RootSeed = Annotated[StrictInt, Field(ge=0, lt=2**63)]
@@ -145,26 +107,21 @@ class Params:
     """All of ``params.yaml``."""
 
     experiment: str
-    artifacts: str
-    """Root directory of all artifacts, relative to the project."""
+    artifacts: str  # root directory, relative to the project
     reports: str
     compat: Literal["none", "released_code"]
     """Whose practice the settings follow where ours differs from the code behind the paper's numbers (conf/compat)."""
     require_pinned_revisions: bool
     """Whether the DAG refuses to start while a checkpoint or data set of the hub has no commit (`make pin`)."""
-    axes: Annotated[list[str], BeforeValidator(_some_axes)]
-    """What is evaluated, in any order. The stages of other axes do not exist. No artifact depends on it."""
+    axes: Annotated[list[Literal[AXES]], Field(min_length=1)]
+    """What is evaluated. No artifact depends on it."""
     conditions: Annotated[list[str], Field(min_length=1)]
-    """What models are evaluated under: the base checkpoint and methods, in the order of tables. DVC tracks it: an
-    evaluation sees all conditions of a model at once."""
-    profile_construction: StrictBool
-    """Whether the DAG measures what output spaces and tries cost to build (Table 24)."""
+    """What models are evaluated under: the base checkpoint and methods, in the order of tables."""
+    profile_construction: StrictBool  # whether the DAG measures what output spaces and tries cost to build (Table 24)
     seed: RootSeed
     """Root of the named random streams but those below: drawn prompts, paths of scores, floors, the bootstrap."""
-    train_seed: RootSeed
-    """Root of training's: the order of prompts, initial LoRA weights, dropout, drawn targets."""
-    sampling_seed: RootSeed
-    """Root of the generations', of base and of baselines too."""
+    train_seed: RootSeed  # the order of prompts, initial LoRA weights, dropout, drawn targets
+    sampling_seed: RootSeed  # all generations
     prompts: PromptsConfig
     discretize: DiscretizeSpaces
     train: TrainConfig
@@ -177,10 +134,8 @@ class Params:
     tests: TestsConfig
     tracking: TrackingConfig
     methods: Annotated[dict[str, MethodConfig], Field(min_length=1)]
-    """What is trained, by name (conf/method)."""
     models: Annotated[dict[str, ModelConfig], Field(min_length=1)]
-    laws: dict[str, str] = field(default_factory=dict)
-    """A file of each law of one's own by name (pipeline/config/laws.py), all in one directory."""
+    laws: dict[str, str] = field(default_factory=dict)  # files by name (pipeline/config/laws.py), in one directory
     selfreflect: SelfReflectConfig | None = None
 
     @property
@@ -191,6 +146,8 @@ class Params:
 
     @model_validator(mode="after")
     def _sections_fit(self) -> "Params":
+        if len(set(self.axes)) < len(self.axes):
+            raise ValueError(f"axes: got {', '.join(self.axes)}; give each once")
         self._check_laws()
         self._check_questions()
         self._check_methods()
@@ -222,17 +179,13 @@ class Params:
         taken = (BASE, *BASELINES)
         for name, method in self.methods.items():
             if not NAME.fullmatch(name) or name in taken:
-                raise ValueError(
-                    f"methods.{name}: a method's name has lower-case letters, digits and _, and is none of "
-                    f"{', '.join(taken)}"
-                )
+                allowed = f"lower-case letters, digits and _, and is none of {', '.join(taken)}"
+                raise ValueError(f"methods.{name}: a method's name has {allowed}")
             validate(merged_settings(asdict(self.train), method.train), TrainConfig, f"methods.{name}.train")
         known = (BASE, *self.methods)
         if not set(self.conditions) <= set(known) or len(set(self.conditions)) < len(self.conditions):
-            raise ValueError(
-                f"conditions: got {', '.join(self.conditions)}; give null for all, or a list of {', '.join(known)}, "
-                "each at most once"
-            )
+            allowed = f"give null for all, or a list of {', '.join(known)}, each at most once"
+            raise ValueError(f"conditions: got {', '.join(self.conditions)}; {allowed}")
 
 
 def _allowed_keys(schema: Any, location: list[str]) -> list[str]:
@@ -251,7 +204,7 @@ def _explained(problem: dict[str, Any], values: Any, schema: Any) -> str:
     """One of pydantic's errors in our words, with its key."""
     kind, location, node = problem["type"], [], values
     for part in problem["loc"]:
-        # What is no key of the values names a validator or an alternative, unless it is the very key that is missing.
+        # What is no key of the values names a validator or an alternative, unless it is the key that is missing.
         there = part in node if isinstance(node, dict) else isinstance(node, list) and isinstance(part, int)
         node = node[part] if there else node
         if there or (kind == "missing" and part == problem["loc"][-1]):
@@ -260,19 +213,20 @@ def _explained(problem: dict[str, Any], values: Any, schema: Any) -> str:
     if kind == "unexpected_keyword_argument":
         known = _allowed_keys(schema, location)
         message = f"unknown key; {did_you_mean(location[-1], known)}the keys allowed here are {', '.join(known)}"
+    elif kind == "missing":
+        message = "a value is missing"
     elif kind == "value_error":
         message = problem["msg"].removeprefix("Value error, ")
     elif kind == "too_short" and key in ("models", "methods"):
         message = f"at least one is needed; +{key[:-1]}@{key}.NAME=NAME adds one of conf/{key[:-1]}"
     else:
-        plain = problem["msg"][:1].lower() + problem["msg"][1:]
-        message = PROBLEMS[kind].format(**problem.get("ctx", {})) if kind in PROBLEMS else plain
+        # Such as: Input should be 'a' or 'b'; String should match pattern '...'.
+        text = re.sub(r" or an instance of \w+", "", problem["msg"])
+        message = f"{re.sub(r'^.*? should', 'must', text)}, got {problem['input']!r}"
         if kind == "literal_error":
             known = re.findall("'([^']*)'", problem["ctx"]["expected"])
             message = f"{did_you_mean(str(problem['input']), known)}{message}"
-        if kind != "missing":
-            message += f", got {problem['input']!r}"
-    return f"{key or '(top level)'}: {message}"
+    return f"{key}: {message}" if key else message
 
 
 def validate(values: Any, schema: type[Section] = Params, source: str = "params.yaml") -> Section:

@@ -12,8 +12,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config.evaluation import STRICT, OpenShare, PositiveInt, Template
 from pipeline.core.laws.families import FAMILIES
 
-SYNTHETIC = "data/questions.jsonl"
-"""Our own set (scripts/make_questions.py)."""
+SYNTHETIC = "data/questions.jsonl"  # scripts/make_questions.py
 FamilyId = Literal[tuple(FAMILIES)]
 
 
@@ -25,8 +24,7 @@ class NoveltyPromptsConfig:
     revision: str | None
     splits: Annotated[list[str], Field(min_length=1)]
     """The benchmark has "curated" (100 prompts) and "wildchat" (1,000)."""
-    max_prompts_per_split: PositiveInt | None
-    """Keep the first so many."""
+    max_prompts_per_split: PositiveInt | None  # keep the first so many
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -58,8 +56,7 @@ class QuestionsConfig:
     """A prompt set with accepted answers, people's answers, or both."""
 
     source: str
-    format: Literal["questions", "protoqa"]
-    """What its rows are: our own format (docs/questions.md), or ProtoQA's."""
+    format: Literal["questions", "protoqa"]  # our own format (docs/questions.md), or ProtoQA's
     revision: str | None
     split: str | None
     max_prompts: PositiveInt | None
@@ -67,7 +64,7 @@ class QuestionsConfig:
 
     @property
     def synthetic_people(self) -> bool:
-        """Whether nobody was asked: counts of people's answers are drawn from laws of our own."""
+        """Whether nobody was asked: people's answers are drawn from laws of our own."""
         return self.source == SYNTHETIC
 
 
@@ -77,10 +74,8 @@ class PerturbationsConfig:
 
     kind: Literal["templates", "variants"]
     """The question in each of ``templates``, or the question's own paraphrases."""
-    number: PositiveInt
-    """Perturbations of a question at most; the paper takes 9."""
-    max_questions: PositiveInt | None
-    """So many questions, evenly spaced in the prompt set."""
+    number: PositiveInt  # at most, of a question; the paper takes 9
+    max_questions: PositiveInt | None  # evenly spaced in the prompt set
     templates: list[Template]
 
     @model_validator(mode="after")
@@ -95,16 +90,13 @@ class PerturbationsConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class PromptsConfig:
-    """Which prompts exist. Records made before an axis existed lack its section."""
+    """Which prompts exist; null keeps all."""
 
     families: list[FamilyId] | None
-    """null keeps all 30."""
-    train_prompts_per_family: PositiveInt | None
-    """At most this many training prompts of each family (a seeded draw); null keeps all 1,988."""
+    train_prompts_per_family: PositiveInt | None  # a seeded draw
     unseen_selection: Literal["selected", "full", "interpolated"]
     """The paper's 24 or all 591 outside the ranges that are trained on, or 72 inside, between points of its grids."""
-    ood_selection: Literal["selected", "full"]
-    """The paper's 18, or all 92."""
+    ood_selection: Literal["selected", "full"]  # the paper's 18, or all 92
     open: OpenPromptsConfig
     novelty: NoveltyPromptsConfig
     instructions: InstructionsConfig

@@ -34,15 +34,12 @@ class TestsConfig:
     wasserstein_margin: PositiveFloat
     """Of normalised W1, or of W1 on the PIT scale. A condition is called calibrated where its W1 is shown to exceed a
     perfect sampler's by less."""
-    logit_kl_margin: PositiveFloat
-    """In nats."""
+    logit_kl_margin: PositiveFloat  # in nats
     accuracy_margin: OpenShare
 
 
 @dataclass(frozen=True, config=STRICT)
 class RetentionConfig:
-    """TinyBenchmarks and gp-IRT."""
-
     source: str
     """Hub organisation of the tiny tasks, or a local directory with one folder per task."""
     revisions: dict[Task, str | None]
@@ -52,13 +49,11 @@ class RetentionConfig:
     prompt_format: Literal["chat", "chat_multiturn", "plain"]
     """In one user turn of the model's chat template, with few-shot examples as turns of their own, or as plain text,
     which a model without a chat template gets in any case."""
-    max_new_tokens: PositiveInt
-    """Of a GSM8K answer."""
+    max_new_tokens: PositiveInt  # of a GSM8K answer
     tokens_per_pass: PositiveInt
     irt_artifact: str
     """The benchmark's pickle of item parameters, or an .npz file that was made from it."""
-    irt_sha256: str | None
-    """Required for a pickle."""
+    irt_sha256: str | None  # required for a pickle
     gsm8k: Literal["once", "twice"]
     """How often GSM8K enters the mean over tasks: once (flexible extraction), or twice as in the paper."""
 
@@ -71,22 +66,17 @@ class RetentionConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class PalomaConfig:
-    """Perplexity on PALOMA."""
-
     source: str
     """Local directory in the published layout (SLICE/SPLIT/*.jsonl.gz), or the hub's data set."""
     revision: str | None
     split: Literal["test", "val"]
     slices: Annotated[list[str], Field(min_length=1)]
-    window: Annotated[StrictInt, Field(ge=2)]
-    """In tokens."""
-    stride: PositiveInt
-    """Tokens that each further window adds; the others are what they are read after."""
+    window: Annotated[StrictInt, Field(ge=2)]  # in tokens
+    stride: PositiveInt  # tokens that each further window adds; the others are what they are read after
     bos: Annotated[list[Literal["model", "none"]], Field(min_length=1)]
     """Variants to score: with the model's BOS token where it has one, or without (the paper)."""
     tokens_per_pass: PositiveInt
-    max_documents_per_slice: PositiveInt | None
-    """Score the first so many."""
+    max_documents_per_slice: PositiveInt | None  # score the first so many
 
     @model_validator(mode="after")
     def _windows_overlap(self) -> "PalomaConfig":
@@ -98,5 +88,5 @@ class PalomaConfig:
 
 
 def irt_is_pickle(config: RetentionConfig) -> bool:
-    """Whether the item parameters are still in the published form."""
+    """Whether the item parameters are in the published form."""
     return not config.irt_artifact.endswith(".npz")

@@ -13,8 +13,7 @@ class UndeclaredParameterError(Exception):
 class ParamsView:
     """A section of the parameters (a dataclass or a mapping), of which ``reader`` may read the dotted keys ``keys``.
 
-    A declared key gives its value as it is, with all that is in it. A section that only some keys of are declared
-    gives another view. Properties and methods of a section see the same restriction.
+    A section of which some keys are declared gives another view, which its properties and methods see, too.
     """
 
     def __init__(self, value: Any, keys: Collection[str], reader: str, path: str = ""):

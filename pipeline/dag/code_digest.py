@@ -1,26 +1,21 @@
 """What a stage's code computes, as a digest: the syntax trees of the modules that its module reaches by imports.
 
-Imports inside functions count, ``axis_modules("report")`` is an import of that module of every axis, and a name that
-nothing but annotations use is none. Left out of a tree, because they compute nothing: docstrings, annotations of
-functions, wording of raised errors, and import statements themselves, which count through what they bind. So a comment
-or a moved file changes no digest.
+Imports inside functions count, ``axis_modules("report")`` imports that module of every axis, and a name that only
+annotations use is no import. Trees are without docstrings, annotations of functions, wording of raised errors, and
+import statements (which count through what they bind): a comment or a moved file changes no digest.
 """
 
 import ast
 import functools
 import hashlib
-import itertools
-from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from pipeline import PROJECT
 from pipeline.artifacts.storage import sha256_json
-from pipeline.dag.declaration import Stage
 from pipeline.dag.stages import STAGES
 
 DIGITS = 16
-"""Hexadecimal digits of a digest: enough to tell states of one stage's code apart, few enough to read."""
+"""Hexadecimal digits of a digest."""
 EXEMPT = {
     "pipeline.errors": "the wording of errors, and which of them a full disk amounts to",
     "pipeline.command": "the command line: signals, exit status, what becomes of freed memory",
@@ -33,33 +28,23 @@ EXEMPT = {
     "pipeline.artifacts.locks": "which of two processes may run",
     "pipeline.sources.repository": "downloads files of a commit that is tracked, and checked by the hub's own hashes",
 }
-"""What cannot change a result, each with its reason: modules, or packages with all that is in them."""
-ALTERNATIVES = {
-    "transformers": "pipeline.engines.sampling.transformers_engine",
-    "vllm": "pipeline.engines.sampling.vllm_engine",
-    "openai": "pipeline.engines.sampling.openai_engine",
-}
-"""Of these modules a stage runs the one that ``engine.kind`` names; the others do not count."""
+"""Modules and packages that cannot change a result, each with the reason."""
 CHECK = "check-params"
-"""The stage that checks all others' code; its own needs no digest, because it depends on every file."""
-
-
-def engines_besides(kind: str) -> tuple[str, ...]:
-    """Modules of the engines that do not run where ``engine.kind`` is ``kind``."""
-    return tuple(module for name, module in ALTERNATIVES.items() if name != kind)
+"""The stage that checks all others' code; it depends on every file."""
 
 
 _SKIPPED = {"ctx", "kind", "type_comment", "type_params"}
 
 
 class _Module(ast.NodeVisitor):
-    """The text of a module's tree without what computes nothing, and what its imports bind, as dotted names by name."""
+    """Digest of a module's tree without what computes nothing, and the dotted names of the imports that it reads."""
 
     def __init__(self, path: Path):
         self.imports: dict[str, str] = {}
         self.names: set[str] = set()
         self.axis_modules: set[str] = set()
         self.digest = hashlib.sha256(self.visit(ast.parse(path.read_bytes())).encode()).hexdigest()
+        self.imports = {local: dotted for local, dotted in self.imports.items() if local in self.names}
 
     def generic_visit(self, node: ast.AST) -> str:
         fields = []
@@ -111,7 +96,7 @@ class _Module(ast.NodeVisitor):
 
 
 class Code:
-    """The code of the package ``pipeline`` in the directory ``root``, as it was when it was first looked at."""
+    """The code of the package ``pipeline`` in the directory ``root``; each module is read once."""
 
     def __init__(self, root: Path = PROJECT):
         self._root = root
@@ -126,50 +111,38 @@ class Code:
             self._modules[name] = None if path is None or exempt else _Module(path)
         return self._modules[name]
 
-    def _imported(self, dotted: str) -> list[str]:
-        """Modules behind an imported name: itself, or the one that it is in and those that it comes there from."""
-        if self._module(dotted):
-            return [dotted]
-        source, _, name = dotted.rpartition(".")
-        module = self._module(source)
-        if module is None:
-            return []
-        return [source, *(self._imported(module.imports[name]) if name in module.imports else ())]
+    def _source(self, dotted: str) -> str:
+        """The module that counts behind a dotted name: itself, or the one that it is in; empty for other names."""
+        return next((name for name in (dotted, dotted.rpartition(".")[0]) if self._module(name)), "")
 
-    def _bindings(self, module: _Module) -> dict[str, list[str]]:
-        """Modules of this package behind every imported name that a module reads; none for names from elsewhere."""
-        return {name: self._imported(module.imports[name]) for name in sorted(module.names & module.imports.keys())}
-
-    def reach(self, entry: str, leave_out: Collection[str] = ()) -> set[str]:
-        """Modules that count for the module ``entry``, itself among them, but for those in ``leave_out``."""
-        found: set[str] = set()
+    def reach(self, entry: str) -> set[str]:
+        """Modules that count for the module ``entry``, itself among them."""
+        reached: set[str] = set()
         waiting = [entry]
         while waiting:
             name = waiting.pop()
-            if name in found or name in leave_out or (module := self._module(name)) is None:
+            if name in reached or (module := self._module(name)) is None:
                 continue
-            found.add(name)
-            waiting += itertools.chain.from_iterable(self._bindings(module).values())
+            reached.add(name)
+            waiting += map(self._source, module.imports.values())
             for part in module.axis_modules:
                 axes = [path.parent.name for path in (self._root / "pipeline" / "axes").glob("*/evaluate.py")]
                 waiting += [f"pipeline.axes.{axis}{suffix}" for axis in axes for suffix in ("", f".{part}")]
-        return found
+        return reached
 
-    def digest(self, entry: str, leave_out: Collection[str] = ()) -> str:
+    def digest(self, entry: str) -> str:
         """Digest of what the module ``entry`` reaches. Raises LookupError where there is none."""
         if self._module(entry) is None:
             raise LookupError(f"there is no module {entry}")
         lines = []
-        for name in self.reach(entry, leave_out):
-            module = self._modules[name]
+        for module in map(self._module, self.reach(entry)):
             lines.append(module.digest)
-            for local, behind in self._bindings(module).items():
-                # A name of this package by what it stands for, wherever that is; another by where it is.
-                dotted = module.imports[local]
-                own = [self._modules[other].digest for other in behind if other not in leave_out]
-                name = "" if self._module(dotted) or not own else dotted.rpartition(".")[2]
-                meaning = [name, *own] if dotted.startswith("pipeline.") else [dotted]
-                lines.append(" ".join([module.digest, local, *meaning]))
+            for local, dotted in module.imports.items():
+                # A name of this package counts by the content of its module, wherever that is; others by themselves.
+                if source := self._source(dotted):
+                    dotted = f"{dotted.removeprefix(source)} {self._module(source).digest}"
+                if not dotted.startswith("pipeline."):
+                    lines.append(f"{module.digest} {local} {dotted}")
         return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:DIGITS]
 
 
@@ -179,18 +152,12 @@ def project_code() -> Code:
     return Code()
 
 
-def code_digests() -> dict[str, Any]:
-    """The content of code.yaml: a digest by stage and its parts; by engine, too, for a stage that samples with one."""
-
-    def digest(stage: Stage, leave_out: Collection[str] = ()) -> str:
-        modules = dict.fromkeys([stage.module_name, *(part.module_name for part in stage.parts)])
-        digests = [project_code().digest(module, leave_out) for module in modules]
-        return digests[0] if len(digests) == 1 else sha256_json(digests)[:DIGITS]
-
-    return {
-        name: {kind: digest(stage, engines_besides(kind)) for kind in ALTERNATIVES}
-        if stage.runs_engine
-        else digest(stage)
-        for name, stage in STAGES.items()
-        if name != CHECK
-    }
+def code_digests() -> dict[str, str]:
+    """The content of code.yaml: a digest by stage, of its module or those of its parts."""
+    digests = {}
+    for name, stage in STAGES.items():
+        if name != CHECK:
+            modules = dict.fromkeys([stage.module_name, *(part.module_name for part in stage.parts)])
+            own = [project_code().digest(module) for module in modules]
+            digests[name] = own[0] if len(own) == 1 else sha256_json(own)[:DIGITS]
+    return digests

@@ -30,9 +30,9 @@ class Stage:
     over: str = ""
     """Table that it is repeated over, e.g. "asked.open"; empty for a stage that runs once."""
     chosen_by: tuple[str, ...] = ()
-    """Names of the row's entries that a command line names a run by, e.g. ("model", "condition")."""
+    """The row's entries that its command names a run by, e.g. ("model", "condition")."""
     constants: Mapping[str, str] = field(default_factory=dict)
-    """What is the same for all of its rows but not for all stages of the module, e.g. ``{"axis": "mcq"}``."""
+    """Further options of its command, the same for all rows, e.g. ``{"axis": "mcq"}``."""
     reads: Mapping[str, Paths] = field(default_factory=dict)
     """Inputs by the name of ``main``'s parameter; several for a parameter with a list."""
     sources: tuple[str, ...] = ()
@@ -43,9 +43,9 @@ class Stage:
     records: str = ""
     """Path of the run's record; empty where it is inside an output."""
     metrics: str = ""
-    """Output that ``dvc metrics`` shows; it is small, and committed with Git."""
+    """Output that ``dvc metrics`` shows."""
     parameters: tuple[str, ...] = ()
-    """Dotted keys of params.yaml that its result depends on. DVC tracks them, and they are in the record."""
+    """Dotted keys of params.yaml that its result depends on."""
     free_parameters: tuple[str, ...] = ()
     """Keys that it may read as well, which change no result beyond rounding."""
     keeps: bool = True
@@ -54,8 +54,8 @@ class Stage:
     """With "gpu" a model runs in one process, with "training" in ``distributed.num_processes``."""
     cost: "Callable[[Prices, Row], Cost] | None" = None
     parts: tuple["Stage", ...] = ()
-    """What it does one after the other in one process, each with parameters, outputs and an identity of its own; a part
-    that is done is not done again. DVC knows the whole stage alone."""
+    """What it does one after the other in one process; DVC knows the whole stage alone. A part has parameters, outputs
+    and an identity of its own, and is not done again where it is done."""
     command_template: str = ""
     """Its command in dvc.yaml; empty for a part."""
 
@@ -66,13 +66,7 @@ class Stage:
     @property
     def axis(self) -> str:
         """The axis whose folder the module is in; empty for the others."""
-        parts = self.module.split(".")
-        return parts[1] if parts[0] == "axes" else ""
-
-    @property
-    def runs_engine(self) -> bool:
-        """Whether it samples with the engine that ``engine.kind`` names, and so runs one of several modules."""
-        return "engine.kind" in self.parameters
+        return self.module.split(".")[1] if self.module.startswith("axes.") else ""
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import LABEL, read_json, require, table_metadata, write_table
 from pipeline.artifacts.unavailable import write_unavailable
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 from pipeline.config.params import Params, load_params
 from pipeline.config.seeds import SEEDS
 from pipeline.config.view import ParamsView, look_up
-from pipeline.dag.code_digest import engines_besides, project_code
+from pipeline.dag.code_digest import project_code
 from pipeline.dag.declaration import Paths, Row, Stage, fill, flat
 from pipeline.dag.launch import DIRECTORY, launch, run_launched
-from pipeline.dag.stage_kinds import common_path
 from pipeline.dag.stages import DECLARED
-from pipeline.dag.tables import is_off, parts_of, rows_of, template_names
-from pipeline.errors import ConfigError
+from pipeline.dag.tables import parts_of, rows_of, template_names, why_off
+from pipeline.engines.loading.conditioned_model import keep_last_model
+from pipeline.errors import ConfigError, ModelError, UnavailableError
 from pipeline.record.provenance import RECORD, StageRecord, Usage, run_identity, sha256_path
 from pipeline.record.tracking import Run, stage_run
 
@@ -35,32 +35,31 @@ if TYPE_CHECKING:
 
 
 class StageRun:
-    """One run of a stage, as its ``main`` sees it: ``row`` says which repetition, ``replaced`` are paths by name that
-    are not those of the declaration.
-    """
+    """One run of a stage, of a row of its table, as ``main`` sees it; ``replaced`` are other paths by name."""
 
     def __init__(
         self, stage: Stage, row: Row, params: Params, replaced: Mapping[str, Path | Sequence[Path]] | None = None
     ):
         self.stage, self.row, self._params = stage, row, params
-        # From here on, not from the record: some stages need that only when their work is done.
+        # Counts from here on: some stages make the record only when their work is done.
         self._usage = Usage()
         self.names = {**stage.constants, **{name: row[name] for name in stage.chosen_by}}
         self._places = template_names(row, params)
         declared = {**stage.reads, **stage.writes}
-        self.paths: dict[str, Any] = {name: self._path(paths) for name, paths in declared.items()} | dict(
-            replaced or {}
-        )
+        self.paths: dict[str, Any] = {name: self._path(paths) for name, paths in declared.items()}
+        self.paths |= replaced or {}
         self._tracked = [fill(key, self._places) for key in stage.parameters]
         free = [fill(key, self._places) for key in stage.free_parameters]
         self.params = ParamsView(params, (*self._tracked, *free), f"the stage {self.title}")
         self._sources = [fill(template, self._places) for template in stage.sources]
         self.inputs = [*map(Path, self._sources), *self._listed(stage.reads)]
 
+    def filled(self, template: str) -> Path:
+        """A path of this run."""
+        return Path(fill(template, self._places))
+
     def _path(self, templates: Paths) -> Path | list[Path]:
-        if isinstance(templates, str):
-            return Path(fill(templates, self._places))
-        return [Path(fill(template, self._places)) for template in templates]
+        return self.filled(templates) if isinstance(templates, str) else [self.filled(path) for path in templates]
 
     def _listed(self, names: Collection[str]) -> list[Path]:
         paths = (self.paths[name] for name in names)
@@ -68,7 +67,7 @@ class StageRun:
 
     @property
     def title(self) -> str:
-        """The stage and what tells this run from the others, e.g. "generate-mcq embedded soft"."""
+        """E.g. "generate-mcq embedded soft"."""
         return " ".join([self.stage.name, *(self.row[name] for name in self.stage.chosen_by)])
 
     @property
@@ -77,7 +76,7 @@ class StageRun:
 
     @property
     def address(self) -> str:
-        """Its name in DVC, where its row is known there by what names it."""
+        """Its name in DVC."""
         return "@".join(filter(None, [self.stage.name, self._key]))
 
     @cached_property
@@ -85,33 +84,25 @@ class StageRun:
         """What the run depends on: made before the work, written after it. Raises ArtifactError for a missing input."""
         values = asdict(self._params)
         parameters = {key: look_up(values, key) for key in self._tracked}
-        code = project_code().digest(self.stage.module_name, engines_besides(self._params.engine.kind))
+        code = project_code().digest(self.stage.module_name)
         seed = next((parameters[key] for key in SEEDS if key in parameters), self._params.seed)
         inputs, command = [require(path) for path in dict.fromkeys(self.inputs)], self.stage.command(self._places)
         return StageRecord(self.stage.name, {**self.names, **parameters}, inputs, code, seed, command, self._usage)
 
     @cached_property
     def identity(self) -> str:
-        """What the outputs of a part are known by, without what is only found in the work: equal is done already."""
+        """What the outputs of a part are known by: equal is done already."""
         record = self.record
         return run_identity(record.stage, record.code, record.parameters, {}, record.inputs)
 
     @property
     def outputs(self) -> list[Path]:
-        """Files and directories that it writes, its record left out."""
+        """Files and directories that it writes, without its record."""
         return self._listed(self.stage.writes)
 
     @property
     def record_path(self) -> Path:
-        """Where the record goes, unless that is into an output."""
-        return Path(fill(self.stage.records, self._places))
-
-    def why_off(self) -> str:
-        """Why there is nothing to do for a stage of an axis that is off, and what to do; empty for any other."""
-        if not is_off(self.stage, self._params):
-            return ""
-        axis, axes = self.stage.axis, ",".join([*self._params.axes, self.stage.axis])
-        return f'{self.title}: the axis {axis} is off; `make params OVERRIDES="axes=[{axes}]"` switches it on'
+        return self.filled(self.stage.records)
 
     def is_done(self) -> bool:
         """Whether all outputs of a part are there and of this identity."""
@@ -129,26 +120,9 @@ class StageRun:
         """Write a Parquet table that is known by this run's identity."""
         write_table(path, table, label=self.identity)
 
-    @cached_property
-    def _parts_on(self) -> tuple[tuple[Stage, Row], ...]:
-        return parts_of(self.stage, self.row, self._params)
-
-    def parts(self) -> Iterator["StageRun"]:
-        """The runs of a stage's parts whose axes are on, in order; each counts what it uses from when it is taken."""
-        return (StageRun(part, row, self._params) for part, row in self._parts_on)
-
-    def outputs_of_parts_that_are_off(self) -> Iterator[tuple[str, Path]]:
-        """Outputs and records of the parts whose axes are off, each with the part's name."""
-        on = {part.name for part, _ in self._parts_on}
-        for part in self.stage.parts:
-            for path in part.outputs if part.name not in on else ():
-                yield part.name, Path(fill(common_path(path, self.stage.chosen_by), self._places))
-
     def write_record(self, made: Path | None = None, part: str = "", **results: Any) -> None:
-        """Write the record to its declared place, with ``results`` that are worth knowing about the work.
-
-        ``made`` is the directory that will take the place of the output, where the record goes into it, and ``part`` a
-        directory in it that has a record of its own.
+        """Write the record to its declared place, with ``results`` that are worth knowing; or into ``made``, the
+        directory that will take the place of the output, or its directory ``part``.
         """
         written = [self.paths[name] for name in self.stage.writes]
         if made is not None:
@@ -159,13 +133,12 @@ class StageRun:
         self.record.write(place, {str(path): sha256_path(path) for path in written}, **results)
 
     def tracked(self) -> contextlib.AbstractContextManager[Run]:
-        """The run's W&B run, while the context is open."""
+        """The run's W&B run."""
         names = {name: self.row.get(name, "") for name in ("model", "condition")}
         return stage_run(self._params, self.record, **names)
 
     @property
     def unfinished(self) -> Path:
-        """Directory for unfinished work of this identity."""
         return self._unfinished(self.record.identity)
 
     def _unfinished(self, identity: str, suffix: str = "") -> Path:
@@ -175,10 +148,9 @@ class StageRun:
     def scratch(self, suffix: str = "", regardless_of: Collection[str] = ()) -> Iterator[Path]:
         """A directory for unfinished work, which a later run of the same identity goes on with; gone on success.
 
-        Work of another identity (older code, other parameters, other inputs) stays beside it, and a message says how
-        to go on with it. ``suffix`` tells apart work of one identity that cannot be continued by other work of it.
-        ``regardless_of`` are parameters that the work does not depend on, and with them the files and facts that they
-        name. Raises BusyError where another process does the same.
+        Work of another identity stays beside it, and a message says how to go on with it. ``suffix`` tells apart work
+        of one identity that cannot continue other work of it. ``regardless_of`` are parameters that the work does not
+        depend on, nor on the files that they name. Raises BusyError where another process does the same.
         """
         own = self._unfinished(self.record.identity_without(regardless_of, self._sources), suffix)
         with exclusive(own.parent, self.title):
@@ -201,9 +173,7 @@ class StageRun:
 def find_run(
     stages: Sequence[Stage], params: Params, names: Mapping[str, str], replaced: Mapping[str, Any] | None = None
 ) -> StageRun:
-    """The run that a command line names by values of constants and of the row. Raises ConfigError that says what there
-    is.
-    """
+    """The run that a command line names. Raises ConfigError, which says what there is."""
     known = []
     for stage in stages:
         for row in rows_of(stage.over, params).values():
@@ -224,11 +194,9 @@ def named_run(name: str, params: Params, **replaced: Path | list[Path]) -> Stage
 
 
 def execute(run: StageRun) -> None:
-    """Do the work of a run in this process: call the stage's ``main`` with what its signature names.
-
-    A stage of an axis that is off leaves artifacts that say so.
-    """
-    if reason := run.why_off():
+    """Call the stage's ``main`` with what its signature names; where it is off, leave artifacts that say so."""
+    if reason := why_off(run.stage, run._params):
+        reason = f"{run.title}: {reason}"
         print(reason)
         for path in [*run.outputs, *([run.record_path] if run.stage.records else [])]:
             if not path.exists():
@@ -241,21 +209,52 @@ def execute(run: StageRun) -> None:
     main(**{name: offered[name] for name in inspect.signature(main).parameters if name in offered})
 
 
+def run_parts(run: StageRun) -> None:
+    """Do the parts of a stage that are not done, one after the other, with one load of a model.
+
+    A part that the model cannot do, for want of memory or of a template, leaves artifacts that say so; the others run.
+    An axis that is off keeps what it has, or gets an artifact that says so.
+    """
+    parts = parts_of(run.stage, run.row, run._params)
+    with keep_last_model():
+        for part in (StageRun(part, row, run._params) for part, row in parts):
+            if part.is_done():
+                print(f"{part.title}: unchanged, kept", file=sys.stderr)
+                continue
+            try:
+                execute(part)
+            except (ModelError, UnavailableError) as error:
+                if run.stage.device == "none":
+                    raise
+                for path in (*part.outputs, part.record_path):
+                    write_unavailable(path, f"{part.title}: {error}")
+                print(
+                    f"FAILED: {part.title}: {error}. Tables show its cells as failed. To try again: "
+                    f"dvc repro --force --single-item {run.address}",
+                    file=sys.stderr,
+                )
+    on = {part.name for part, _ in parts}
+    for part in run.stage.parts:
+        for template in part.outputs if part.name not in on else ():
+            # A row of models names no file of a condition, but the directory of all.
+            template = template if "condition" in run.row else template.partition("/{condition}")[0]
+            if not (path := run.filled(template)).exists():
+                write_unavailable(path, f"{part.name}: no axis asks for it (axes in params.yaml)")
+
+
 def lists_of(main: Callable[..., None]) -> set[str]:
-    """Names of the parameters of a stage's ``main`` that are lists of paths."""
     parameters = inspect.signature(main).parameters.items()
     return {name for name, parameter in parameters if parameter.annotation == list[Path]}
 
 
 def _parser(module: str, description: str, stages: Sequence[Stage], lists: set[str]) -> argparse.ArgumentParser:
     """The command line of a module's stages: what names a run, then paths to replace those of the declaration."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog=f"python -m {module}",
         description=description,
         epilog="\n".join(
             f"{s.name}: {s.description}. Parameters: {', '.join(s.parameters) or 'none'}." for s in stages
         ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--params", type=Path, default=Path("params.yaml"), help="composed parameters (default: %(default)s)"
@@ -278,7 +277,6 @@ def _parser(module: str, description: str, stages: Sequence[Stage], lists: set[s
 
 
 def _run_names(stages: Sequence[Stage]) -> list[str]:
-    """What tells the runs of a module's stages apart."""
     return list(dict.fromkeys(name for stage in stages for name in (*stage.constants, *stage.chosen_by)))
 
 

@@ -1,8 +1,7 @@
 """The DAG under given parameters: every run of every stage, and which waits for which.
 
 Sweeps, plans and parallel runs need names, parameters and edges without starting DVC, which takes seconds. A test holds
-the result equal to what DVC makes of dvc.yaml. ``python -m pipeline.dag.graph NAME`` fails for a name of earlier
-versions with today's.
+the result equal to what DVC makes of dvc.yaml.
 """
 
 import json
@@ -15,12 +14,11 @@ from typing import TYPE_CHECKING
 
 import networkx
 
-from pipeline.command import run_command
-from pipeline.config.params import Params, load_params
+from pipeline.config.params import Params
 from pipeline.dag.declaration import Row, Stage, fill
 from pipeline.dag.stages import STAGES
 from pipeline.dag.tables import dag_section, parts_of, rows_of, template_names
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, did_you_mean
 from pipeline.estimates.cost import Cost
 
 if TYPE_CHECKING:
@@ -29,18 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StageNode:
-    """One run of a stage, with its templates filled in."""
+    """One run of a stage, with its templates filled in; ``name`` is as DVC addresses it: "train-soft@qwen3_14b"."""
 
     name: str
-    """As DVC addresses it, e.g. "train-soft@qwen3_14b"."""
     stage: Stage
     row: Row
     command: str
     dependencies: tuple[str, ...]
     outputs: tuple[str, ...]
     parameters: tuple[str, ...]
-    parts: tuple[tuple[Stage, Row], ...]
-    """Those whose axes are on, each with its row."""
+    parts: tuple[tuple[Stage, Row], ...]  # those whose axes are on, each with its row
 
     @property
     def model(self) -> str:
@@ -53,15 +49,13 @@ class StageNode:
         return self.parts if self.stage.parts else ((self.stage, self.row),)
 
     def cost(self, prices: "Prices") -> Cost:
-        """What the run takes."""
         return sum((stage.price(prices, row) for stage, row in self.pieces), Cost())
 
 
 class StageGraph(Mapping[str, StageNode]):
-    """Runs by name, in the order of the declarations, with their edges."""
+    """Runs of ``stages`` (or ``PIECES``) by name, in the order of the declarations, with their edges."""
 
     def __init__(self, params: Params, stages: Mapping[str, Stage] = STAGES):
-        """The DAG of ``stages``, or of ``PIECES``, under ``params``."""
         tables, self._nodes = dag_section(params), {}
         for stage in stages.values():
             for key, row in rows_of(stage.over, params, tables).items():
@@ -103,10 +97,6 @@ class StageGraph(Mapping[str, StageNode]):
         """Runs that write what this one reads."""
         return set(self._edges.predecessors(name))
 
-    def followers(self, name: str) -> set[str]:
-        """Runs that read what this one writes."""
-        return set(self._edges.successors(name))
-
     def sources(self, name: str) -> tuple[str, ...]:
         """Dependencies that no stage makes: settings, data and checkpoints."""
         return self._sources[name]
@@ -117,8 +107,6 @@ class StageGraph(Mapping[str, StageNode]):
         for target in targets:
             stage = target.partition("@")[0]
             found = [target] if target in self else [name for name in self if self[name].stage.name == target]
-            if not found and (name := new_name(target)):
-                raise ConfigError(f"{target!r} is called {name} now; `dvc stage list` has all names")
             if stage in self._absent:
                 raise ConfigError(
                     f"the stage {target!r} is left out under these parameters: its axis is switched off (axes), or "
@@ -127,7 +115,8 @@ class StageGraph(Mapping[str, StageNode]):
             if not found:
                 near = sorted(name for name in self if self[name].stage.name == stage)
                 known = near or sorted({node.stage.name for node in self.values()})
-                raise ConfigError(f"there is no stage {target!r}; there are {', '.join(known)}")
+                nearest = did_you_mean(target, known)
+                raise ConfigError(f"there is no stage {target!r}; {nearest}there are {', '.join(known)}")
             chosen.update(dict.fromkeys(found))
         return list(chosen)
 
@@ -142,24 +131,6 @@ class StageGraph(Mapping[str, StageNode]):
         return {*names}.union(*(networkx.descendants(self._edges, name) for name in names))
 
 
-SUCCESSORS = {"generate": "generate", "exact": "score", "score": "score", "partition": "judge", "reward": "judge"}
-"""What does the work of stages of earlier versions, by the first word of their names."""
-
-
-def new_name(target: str) -> str | None:
-    """The stage that does what a stage of another name did once; None where there was none of this name."""
-    old, _, run = target.partition("@")
-    stem = old.replace("-", "_").removesuffix("_baseline")
-    if stem.startswith("build_") and stem != "build_tries":
-        return "build-prompts"
-    name = SUCCESSORS.get(stem.partition("_")[0], stem.replace("_", "-"))
-    name = "sample-instructions" if stem == "generate_instructions" else name
-    if name not in STAGES or name == old:
-        return None
-    run = run.partition("-")[0] if STAGES[name].chosen_by == ("model",) else run
-    return f"{name}@{run}" if run else name
-
-
 def stages_out_of_date(directory: Path) -> set[str]:
     """Names of the stages that DVC would run first: those whose own inputs, parameters or outputs have changed.
 
@@ -172,7 +143,3 @@ def stages_out_of_date(directory: Path) -> set[str]:
     if result.returncode != 0:
         raise ConfigError(f"dvc status failed in {directory}: {' '.join(result.stderr.split())[-500:]}")
     return {name for name, changes in json.loads(result.stdout.splitlines()[-1]).items() if changes}
-
-
-if __name__ == "__main__":
-    run_command(lambda: StageGraph(load_params(Path("params.yaml"))).select(sys.argv[1:]), kept=None)

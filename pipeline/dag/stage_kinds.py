@@ -1,6 +1,5 @@
 """What stages have in common: paths, groups of parameters, and kinds of stages by what they do."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.dag.declaration import Paths, Stage
@@ -18,34 +17,30 @@ SAMPLING = ("num_samples", "answers_per_request", "max_new_tokens", "temperature
 
 
 def prompts_of(axis: str) -> tuple[str, ...]:
-    """Paths of the requests of an axis, or of whatever else is asked, e.g. questions."""
+    """Paths of the requests of an axis, or of whatever else is asked."""
     return (f"{{artifacts}}/prompts/{axis}.parquet",)
 
 
 def table(kind: str, axis: str) -> str:
-    """Path of a table by model and condition, e.g. of generations."""
+    """Path of a table by model and condition."""
     return f"{{artifacts}}/{kind}/{axis}/{{model}}/{{condition}}.parquet"
 
 
 def record(path: str) -> str:
-    """Path of the record beside an artifact."""
     return path.removesuffix(".parquet").removesuffix(".json").removesuffix(".npz") + ".provenance.json"
 
 
 def evaluation_name(axis: str) -> str:
-    """Name of the stage that evaluates an axis."""
     return f"eval-{axis.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
 class AxisStages:
-    """What an axis takes of the stages that all axes share: parts of build-prompts, generate, generate-baselines, score
-    and judge. Its evaluation is a stage of dvc.yaml.
-    """
+    """The parts that an axis has of the stages that all axes share. Its evaluation is a stage of dvc.yaml."""
 
-    build: tuple[Stage, ...] = ()
+    build: tuple[Stage, ...] = ()  # of build-prompts
     generate: tuple[Stage, ...] = ()
-    baselines: tuple[Stage, ...] = ()
+    baselines: tuple[Stage, ...] = ()  # of generate-baselines
     score: tuple[Stage, ...] = ()
     judge: tuple[Stage, ...] = ()
 
@@ -80,8 +75,8 @@ def generation(
 ) -> Stage:
     """A part that samples answers of a model under a condition, for one axis or whatever else is asked.
 
-    ``more`` are settings that it alone has, ``sampled_as`` the section of ``generate`` with its settings (its own
-    where empty), ``over`` the table of its rows (the conditions of the axis), ``prompts`` those of ``prompts_of``.
+    ``more`` are settings that it alone has, ``sampled_as`` the section of ``generate`` with its settings; this, the
+    table ``over`` and ``prompts`` are the axis's own where empty.
     """
     section, output = f"generate.{sampled_as or axis}", table("generations", axis)
     baseline = sampled_as == "{condition}"
@@ -139,34 +134,32 @@ def scoring(
     )
 
 
-def common_path(path: str, chosen_by: Sequence[str]) -> str:
-    """The path as far as it is the same for all rows of a stage that ``chosen_by`` does not tell apart."""
-    apart = [f"{{{name}}}" for name in PAIR if name not in chosen_by]
-    places = [path.index(f"/{folder}") for folder in path.split("/") if any(name in folder for name in apart)]
-    return path[: min(places, default=len(path))]
-
-
-STRUCTURED_PROMPTS = Stage(
-    name="build-prompts-structured",
-    description="Structured prompts of all splits; open-ended and multiple-choice prompts",
-    module="build_structured_prompts",
-    sources=("{dag.open_source}", "{dag.laws_source}"),
-    after=(PARAMS_CHECKED,),
-    writes={name: f"{{artifacts}}/prompts/{name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")},
-    records="{artifacts}/prompts/provenance.json",
-    parameters=(
-        *("seed", "prompts.families", "prompts.train_prompts_per_family", "prompts.unseen_selection"),
-        *("prompts.ood_selection", "prompts.open", "laws"),
-    ),
-    keeps=False,
-)
-INSTRUCTIONS = reading(
-    "build_instructions",
-    "General instructions, with those that are held out from retention-aware fine-tuning",
-    "instructions",
-    "asked_once.instructions",
-    writes={"held_out": "{artifacts}/prompts/anchors.parquet"},
-    parameters=("seed",),
-)
-SHARED_PARTS = {"build-prompts": (STRUCTURED_PROMPTS, INSTRUCTIONS)}
+SHARED_PARTS = {
+    "build-prompts": (
+        Stage(
+            name="build-prompts-structured",
+            description="Structured prompts of all splits; open-ended and multiple-choice prompts",
+            module="build_structured_prompts",
+            sources=("{dag.open_source}", "{dag.laws_source}"),
+            after=(PARAMS_CHECKED,),
+            writes={
+                name: f"{{artifacts}}/prompts/{name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")
+            },
+            records="{artifacts}/prompts/provenance.json",
+            parameters=(
+                *("seed", "prompts.families", "prompts.train_prompts_per_family", "prompts.unseen_selection"),
+                *("prompts.ood_selection", "prompts.open", "laws"),
+            ),
+            keeps=False,
+        ),
+        reading(
+            "build_instructions",
+            "General instructions, with those that are held out from retention-aware fine-tuning",
+            "instructions",
+            "asked_once.instructions",
+            writes={"held_out": "{artifacts}/prompts/anchors.parquet"},
+            parameters=("seed",),
+        ),
+    )
+}
 """Parts that are no axis's own, by stage."""

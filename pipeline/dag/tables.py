@@ -1,7 +1,6 @@
 """The tables whose rows dvc.yaml repeats its stages over: the content of dag.yaml.
 
-DVC's templates cannot look one table up in another, so the joins are made here. What parts of stages are repeated over
-is not in the file.
+DVC's templates cannot look one table up in another, so the joins are made here. Tables of parts are not in the file.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,8 +15,6 @@ from pipeline.config.retention import irt_is_pickle, is_local_path
 from pipeline.dag.declaration import Row, Stage
 
 Table = dict[str, Row]
-LAWS = "data/laws"
-"""Where laws are kept that nobody has named yet."""
 PARTS = "parts"
 """Key of the tables that parts of stages are repeated over."""
 
@@ -25,8 +22,8 @@ PARTS = "parts"
 def _pairs(params: Params, conditions: Iterable[str]) -> Table:
     """Pairs of model and condition.
 
-    ``weights`` is what a condition adds to the checkpoint: its adapter, the tries that restrict it, or nothing beyond
-    the model's report. ``base_replies`` are those to held-out instructions, or nothing where this axis is off.
+    ``weights`` is what a condition adds to the checkpoint: its adapter, the tries that restrict it, or the model's
+    report where that is nothing; as is ``base_replies``, to held-out instructions, where this axis is off.
     """
     root = params.artifacts
     conditions = list(dict.fromkeys(conditions))
@@ -48,9 +45,8 @@ def _pairs(params: Params, conditions: Iterable[str]) -> Table:
 
 
 def _adapters(params: Params, sources: dict[str, str]) -> dict[str, Table]:
-    """Adapters to train by what they are trained on: targets of one kind alone ("soft", "hard"), or more ("mixed").
-
-    A row of "mixed" says which targets it reads and where they are; what it does not train on is its prompts instead.
+    """Adapters to train, by what they are trained on: "soft" or "hard" targets alone, or "mixed". What a row of "mixed"
+    does not train on is its prompts instead.
     """
     root, prompts = params.artifacts, f"{params.artifacts}/prompts/train.parquet"
     trained: dict[str, Table] = {name: {} for name in (*TARGETS, "mixed")}
@@ -74,15 +70,14 @@ def _adapters(params: Params, sources: dict[str, str]) -> dict[str, Table]:
 
 
 def _source(source: str, settings: str, read: bool = True) -> str:
-    """What a stage depends on that reads ``source``: the path itself, or the settings that name it on the hub.
-
-    The settings, too, where the source is not ``read``, because its axis is off: it need not exist then.
+    """What a stage that reads ``source`` depends on: the path itself, or the settings that name it on the hub, or that
+    it is not ``read``, because its axis is off.
     """
     return source if read and is_local_path(source) else settings
 
 
 def dag_section(params: Params) -> dict[str, Any]:
-    """Tables by name, and the files that some stages read which depend on the parameters."""
+    """Tables by name, and files that stages read which depend on the parameters."""
     root, on = params.artifacts, {axis: axis in params.axes for axis in AXES}
     on["laws"] = on["laws"] and bool(params.laws)
     # Training targets without bins follow from the laws in the prompt table: no output space is written.
@@ -114,7 +109,8 @@ def dag_section(params: Params) -> dict[str, Any]:
         # The base checkpoint's replies that methods with anchors are trained on.
         "anchored": _pairs(params, (BASE,)) if anchored else {},
         "trained": _adapters(params, sources),
-        "profiled": tries if params.profile_construction else {},
+        # DVC runs the whole DAG for a stage without members: one says that it is off.
+        "profiled": tries if params.profile_construction else dict([next(iter(tries.items()))]),
         # Divergences on held-out instructions are along base's replies, whatever else is evaluated.
         "generated": asked if on["anchors"] else evaluated,
         "scored": evaluated,
@@ -134,7 +130,7 @@ def dag_section(params: Params) -> dict[str, Any]:
         "hard_source": sources["hard"],
         # Our own list is code.
         "open_source": params.prompts.open.source or "conf/prompts",
-        "laws_source": str(Path(next(iter(params.laws.values()))).parent) if params.laws else LAWS,
+        "laws_source": str(Path(next(iter(params.laws.values()))).parent) if params.laws else "data/laws",
         # A data set of the hub is named by the parameters alone.
         "novelty_source": _source(params.prompts.novelty.source, "conf/prompts", on["novelty"]),
         "instructions_source": _source(params.prompts.instructions.source, "conf/prompts", anchored or on["anchors"]),
@@ -146,15 +142,19 @@ def dag_section(params: Params) -> dict[str, Any]:
     }
 
 
-def is_off(stage: Stage, params: Params) -> bool:
-    """Whether a stage is of an axis that is off, so that it has nothing to do but to say so."""
-    return stage.axis in AXES and stage.axis not in params.axes
+def why_off(stage: Stage, params: Params) -> str:
+    """Why a stage has nothing to do but to say so, and what switches it on; empty for one that has."""
+    if stage.name == "profile-construction" and not params.profile_construction:
+        return "profile_construction is false; `make params OVERRIDES=profile_construction=true` switches it on"
+    if stage.axis not in AXES or stage.axis in params.axes:
+        return ""
+    axes = ",".join([*params.axes, stage.axis])
+    return f'the axis {stage.axis} is off; `make params OVERRIDES="axes=[{axes}]"` switches it on'
 
 
 def rows_of(over: str, params: Params, tables: Mapping[str, Any] | None = None) -> Table:
-    """The rows of a table under the given parameters, by key; one without a key for a stage that runs once.
-
-    ``tables``, here and below, are ``dag_section(params)``, of whoever asks for many.
+    """The rows of a table by key; one without a key for a stage that runs once. ``tables``, here and below, are
+    ``dag_section(params)``, of whoever asks for many.
     """
     if not over:
         return {"": {}}
@@ -178,6 +178,6 @@ def parts_of(
 
 
 def template_names(row: Row, params: Params, tables: Mapping[str, Any] | None = None) -> dict[str, str]:
-    """What stands for the names in a stage's templates."""
+    """Values of the names in a stage's templates."""
     files = {f"dag.{name}": value for name, value in (tables or dag_section(params)).items() if isinstance(value, str)}
     return {"artifacts": params.artifacts, "reports": params.reports, **files, **row}

@@ -4,7 +4,6 @@ An hour and a half on two CPU cores. The result ships in ``models/embedded``; th
 it. The same weights bit for bit on one processor with one number of threads.
 """
 
-import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,7 @@ from tqdm import tqdm
 from transformers import GenerationConfig
 
 from pipeline.artifacts.atomic import atomic_directory
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 from pipeline.demo.embedded.recipe import Recipe, tokenizer_texts
 from pipeline.demo.embedded.tokenizer import train_tokenizer
 from pipeline.demo.embedded.training import train
@@ -43,6 +42,6 @@ def main(output: Path, recipe: Recipe | None = None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="checkpoint directory to write")
     run_command(main, parser.parse_args(), kept=None)

@@ -14,7 +14,7 @@ from pipeline.artifacts.adapters import CONFIG, copy_weights
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.storage import read_json, require, write_json
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 from pipeline.config.params import BASE, Params, load_params
 from pipeline.errors import ArtifactError, ConfigError, did_you_mean
 from pipeline.publish.card import Publication, model_card
@@ -95,9 +95,7 @@ def main(
 
 def parse_arguments() -> argparse.Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pipeline.publish", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = CommandParser(prog="python -m pipeline.publish", description=__doc__)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
     parser.add_argument("--model", required=True, help="name in params.yaml (models)")
     parser.add_argument("--method", required=True, help="name in params.yaml (methods)")

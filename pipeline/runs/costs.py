@@ -11,14 +11,14 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.artifacts.storage import atomic_path, read_json
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 from pipeline.config.conditions import conditions_on
 from pipeline.config.params import Params, load_params
 from pipeline.dag.declaration import fill
 from pipeline.dag.graph import StageGraph, StageNode, stages_out_of_date
 from pipeline.dag.stage_kinds import evaluation_name
 from pipeline.dag.stages import PIECES
-from pipeline.dag.tables import is_off, template_names
+from pipeline.dag.tables import template_names, why_off
 from pipeline.estimates.cost import CLOCK
 from pipeline.estimates.prices import Prices
 from pipeline.record.provenance import RECORD
@@ -47,7 +47,7 @@ def plan_table(graph: StageGraph, params: Params, to_run: set[str], prices: Pric
     for node in graph.values():
         waits = node.name in to_run
         # What only says that its axis is off takes nothing.
-        for stage, row in () if is_off(node.stage, params) else node.pieces:
+        for stage, row in () if why_off(node.stage, params) else node.pieces:
             cost = stage.price(prices, row)
             tokens = cost.prompt_tokens + cost.completion_tokens
             numbers = (1, int(waits), tokens, cost.gpu_hours, cost.gpu_hours * waits, cost.disk_bytes / 1e9)
@@ -153,7 +153,7 @@ def _write(table: pd.DataFrame, csv: Path | None) -> None:
 
 def parse_arguments() -> argparse.Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("command", choices=["plan", "spent"])
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
     parser.add_argument("--csv", type=Path, help="file for the rows")

@@ -7,17 +7,18 @@ wrote, with SHA-256. Every hash on the way is compared with the files that are t
 import argparse
 import json
 import math
+import os
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from pipeline.artifacts.storage import read_json, require, sha256_json
 from pipeline.axes.registry import METRICS
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 from pipeline.config.params import BASE
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.record.provenance import RECORD, run_identity, sha256_path, split_sources
@@ -32,28 +33,19 @@ MAX_CHOICES, WIDTH = 12, 118
 
 @dataclass
 class Artifact:
-    """A file or directory and where it came from."""
+    """A file or directory and the record of the run that made it, which is empty for a source."""
 
     path: str
-    """Relative to the project of the table."""
     status: str = UNKNOWN
-    """Whether all recorded hashes are those of the content on disk."""
     problems: list[str] = field(default_factory=list)
     record: dict[str, Any] = field(default_factory=dict)
-    """Of the run that made it; empty for a source."""
     record_path: str = ""
     inputs: list["Artifact"] = field(default_factory=list)
     """What the run read; of a directory that no run made as a whole, the files that were followed."""
 
     @property
     def stage(self) -> str:
-        """Name of the stage that made it; empty for a source."""
         return self.record.get("stage", "")
-
-    @property
-    def commit(self) -> str:
-        """Commit of the code that made it; empty for a source, and outside Git."""
-        return (self.record.get("git") or {}).get("commit", "")
 
     def problem(self, text: str) -> None:
         """Note what differs."""
@@ -63,49 +55,53 @@ class Artifact:
 
 
 class Lineage:
-    """Artifacts of the project at ``root`` by path, each traced once; they are shown with paths below ``name``.
+    """Artifacts by path relative to ``root``, the project of the table, each traced once.
 
     An evaluation reads directories with the files of all conditions of its model. The way back from one condition leads
     through its own files there, and base's.
     """
 
-    def __init__(self, root: Path, name: Path = Path()):
-        self.root, self.name = root, name
+    def __init__(self, root: Path):
+        self._root = root
         self.artifacts: dict[str, Artifact] = {}
 
-    def trace(self, path: str) -> Artifact:
-        """The artifact and, through its inputs, all that is upstream. Raises ArtifactError for a broken record."""
-        if path in self.artifacts:
-            return self.artifacts[path]
-        artifact = self.artifacts[path] = Artifact(str(self.name / path))
-        if not (self.root / path).exists():
-            artifact.status = MISSING
-        own = Path(path)
+    def _shown(self, path: Path) -> str:
+        return os.path.relpath(path, self._root)
+
+    def trace(self, home: Path, path: str) -> Artifact:
+        """The artifact and, through its inputs, all that is upstream; paths in records are relative to ``home``.
+
+        Raises ArtifactError for a broken record.
+        """
+        shown, own = self._shown(home / path), Path(path)
+        if shown in self.artifacts:
+            return self.artifacts[shown]
+        artifact = self.artifacts[shown] = Artifact(shown, UNKNOWN if (home / path).exists() else MISSING)
         beside = own.with_name(f"{own.name.partition('.')[0]}.{RECORD}")
         places = (beside, *(parent / RECORD for parent in (own, *own.parents) if parent != Path(".")))
-        place = next((item for item in places if (self.root / item).is_file()), None)
+        place = next((home / place for place in places if (home / place).is_file()), None)
         if place is None:
             return artifact
-        record = artifact.record = read_json(self.root / place)
-        artifact.record_path = str(self.name / place)
+        record = artifact.record = read_json(place)
+        artifact.record_path = self._shown(place)
         keys = ("stage", "code", "parameters", "found", "inputs_sha256")
         hashes = run_identity(*(record[key] for key in keys)), sha256_json(record["parameters"])
         if hashes != (record["identity"], record["parameters_sha256"]):
             artifact.problem(f"{artifact.record_path} contradicts itself: its hashes are not of its parameters")
         for written, expected in record["outputs_sha256"].items():
             if own.is_relative_to(written):
-                self._compare(artifact, written, expected, artifact.record_path)
+                self._compare(artifact, home / written, expected, artifact.record_path)
         for read, expected in record["inputs_sha256"].items():
-            source = self.trace(read)
+            source = self.trace(home, read)
             artifact.inputs.append(source)
-            self._compare(source, read, expected, artifact.record_path)
+            self._compare(source, home / read, expected, artifact.record_path)
             if not source.record and not source.inputs:
-                source.inputs += map(self.trace, self._members(read, own.name))
+                source.inputs += [self.trace(home, member) for member in self._members(home, read, own.name)]
         return artifact
 
-    def _members(self, directory: str, condition: str) -> Iterator[str]:
+    def _members(self, home: Path, directory: str, condition: str) -> Iterator[str]:
         """What runs have written into a directory for a condition and for base, by their records there."""
-        for place in sorted((self.root / directory).rglob(f"*{RECORD}")):
+        for place in sorted((home / directory).rglob(f"*{RECORD}")):
             for written in read_json(place).get("outputs_sha256", {}):
                 if Path(written).is_relative_to(directory):
                     # soft.parquet, soft/scores
@@ -113,21 +109,19 @@ class Lineage:
                     if first.partition(".")[0] in (condition, BASE):
                         yield written
 
-    def _compare(self, artifact: Artifact, path: str, expected: str, reader: str) -> None:
-        """Compare a path's content with a recorded hash; the worst of several comparisons stays."""
-        place = self.root / path
+    def _compare(self, artifact: Artifact, place: Path, expected: str, reader: str) -> None:
+        """Compare content with a recorded hash; the worst of several comparisons stays."""
         if not place.exists():
             return
         if sha256_path(place) != expected:
-            artifact.problem(f"{self.name / path} is not what {reader} has recorded (SHA-256 {expected[:12]})")
+            artifact.problem(f"{self._shown(place)} is not what {reader} has recorded (SHA-256 {expected[:12]})")
         elif artifact.status == UNKNOWN:
             artifact.status = OK
 
 
 def artifact_lines(artifact: Artifact, shown: set[str], indent: str = "") -> Iterator[str]:
-    """An artifact, the run that made it, and all that it read, as an indented tree.
-
-    Runs and texts in ``shown`` have been printed and are not printed again; it is added to.
+    """An artifact, the run that made it, and all that it read, as an indented tree; runs in ``shown``, which is added
+    to, have been printed and are not printed again.
     """
     again = artifact.record_path in shown
     by = f"  <- {artifact.stage}{' (above)' if again else ''}" if artifact.stage else ""
@@ -136,7 +130,7 @@ def artifact_lines(artifact: Artifact, shown: set[str], indent: str = "") -> Ite
     lines = [f"MISMATCH: {problem}" for problem in artifact.problems]
     if artifact.record and not again:
         shown.add(artifact.record_path)
-        lines += _run_lines(artifact.record, shown)
+        lines += _run_lines(artifact.record)
     wrap = textwrap.TextWrapper(max(WIDTH - len(body), 60), body, body + "  ", break_on_hyphens=False)
     for line in lines:
         yield from wrap.wrap(line)
@@ -144,32 +138,26 @@ def artifact_lines(artifact: Artifact, shown: set[str], indent: str = "") -> Ite
         yield from artifact_lines(member, shown, body)
 
 
-def _run_lines(record: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
-    git, parameters = record["git"] or {}, record["parameters"]
+def _run_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    git, names = record["git"] or {}, list(record)
     modified = " with local changes" if git.get("modified") else ""
     yield f"run: {record['started']}, {record['wall_time_seconds']} s, on {record['device']}"
     yield f"command: {record['command']}"
     yield f"commit: {git.get('commit', 'not under Git')}{modified}; code {record['code']}; seed {record['seed']}"
-    model = {key: value for key, value in parameters.items() if key.startswith("models.")}
-    names = list(record)
     parts = {
         "packages": {"python": record["python"], **record["packages"]},
-        "parameters": {key: value for key, value in parameters.items() if key not in model},
-        "model": model,
+        "parameters": record["parameters"],
         "found": record["found"],
         # Those of the particular stage are written last.
         "results": {key: record[key] for key in names[names.index("outputs_sha256") + 1 :]},
     }
     for title, values in parts.items():
-        text = ", ".join(f"{key}={v if isinstance(v, str) else json.dumps(v)}" for key, v in values.items())
-        # What many runs have in common is whole the first time.
-        if text:
-            yield f"{title}: {'as above' if text in shown and title in ('packages', 'model') else text}"
-            shown.add(text)
+        if values:
+            text = ", ".join(f"{key}={v if isinstance(v, str) else json.dumps(v)}" for key, v in values.items())
+            yield f"{title}: {text}"
 
 
-@dataclass(frozen=True)
-class TableCell:
+class TableCell(NamedTuple):
     """One cell of a CSV table of the report; rows are counted from 1 without the header, and have texts by column."""
 
     table: Path
@@ -177,11 +165,6 @@ class TableCell:
     column: str
     row: dict[str, str]
 
-    @property
-    def text(self) -> str:
-        return self.row[self.column]
-
-    @property
     def evaluations(self) -> list[str]:
         """Records of the evaluations behind the cell. Raises ArtifactError where there is none."""
         if "provenance" not in self.row:
@@ -243,26 +226,26 @@ def select_cell(table: Path, selectors: Sequence[str], column: str | None) -> Ta
 def check_value(cell: TableCell, root: Path) -> tuple[str, str]:
     """Status and explanation of the comparison of a metric's cell with the evaluation's ``metrics.json``."""
     # A table that is of no family has no such column.
-    labels = {"family": "", **cell.row}
-    if not labels.keys() >= set(LABELS) or cell.column not in NUMBERS or len(cell.evaluations) > 1:
+    labels, evaluations = {"family": "", **cell.row}, cell.evaluations()
+    if not labels.keys() >= set(LABELS) or cell.column not in NUMBERS or len(evaluations) > 1:
         return "not compared", "the cell is computed from the evaluation's tables, or from several evaluations"
-    path = Path(cell.evaluations[0]).with_name("metrics.json")
+    path = Path(evaluations[0]).with_name("metrics.json")
     if not (root / path).exists():
         return MISSING, f"{path} is not on this disk"
     rows = read_json(root / path)["metrics"]
     row = next((row for row in rows if all(row[name] == labels[name] for name in LABELS)), None)
     if row is None:
         return "not compared", f"{path} has no metric of this name and split"
-    expected, shown = (float(math.nan if value in (None, "") else value) for value in (row[cell.column], cell.text))
+    values = row[cell.column], cell.row[cell.column]
+    expected, shown = (math.nan if value in (None, "") else float(value) for value in values)
     if shown == expected or (math.isnan(shown) and math.isnan(expected)):
         return OK, f"as in {path}"
     return MISMATCH, f"{path} has {expected!r}"
 
 
-@dataclass(frozen=True)
-class Origin:
-    """All about a cell: whether its value is the evaluation's, the evaluations behind it, and by path, seen from the
-    table's own DAG, all that is upstream.
+class Origin(NamedTuple):
+    """All about a cell: how its value compares with the evaluation's, the evaluations behind it, and by path all that
+    is upstream.
     """
 
     cell: TableCell
@@ -280,29 +263,25 @@ class Origin:
 
 def project_root(directory: Path) -> Path:
     """The DAG's directory that a directory belongs to: the next one upwards with a ``dvc.yaml``, or this one."""
-    return next((place for place in (directory, *directory.parents) if (place / "dvc.yaml").exists()), Path("."))
+    return next((place for place in (directory, *directory.parents) if (place / "dvc.yaml").exists()), Path.cwd())
 
 
 def trace_cell(table: Path, row: Sequence[str], column: str | None) -> Origin:
     """Where a cell comes from. Raises ConfigError for an unclear choice and ArtifactError for a broken record."""
     cell, root = select_cell(table, row, column), project_root(table.parent.resolve())
-    lineages: dict[Path, Lineage] = {}
-    evaluations = []
-    for path in cell.evaluations:
-        # What a sweep's cell computed was read and written in the cell's own directory. Where the file is gone, so is
-        # the cell, and the path is all there is.
-        place, above = (root / path).parent.resolve(), root.resolve()
-        home = project_root(place) if (root / path).exists() else above
-        inside = place.relative_to(home) if place.is_relative_to(home) else Path(path).parent
-        name = home.relative_to(above) if home.is_relative_to(above) else home
-        evaluations.append(lineages.setdefault(home, Lineage(home, name)).trace(str(inside)))
-    artifacts = {artifact.path: artifact for lineage in lineages.values() for artifact in lineage.artifacts.values()}
-    return Origin(cell, check_value(cell, root), evaluations, artifacts)
+    lineage, evaluations = Lineage(root), []
+    for path in cell.evaluations():
+        # Records of a sweep's cell have paths in the cell's own directory; where the file is gone, so is the cell.
+        place = (root / path).parent.resolve()
+        home = project_root(place) if (root / path).exists() else root
+        inside = str(place.relative_to(home)) if place.is_relative_to(home) else str(place)
+        evaluations.append(lineage.trace(home, inside))
+    return Origin(cell, check_value(cell, root), evaluations, lineage.artifacts)
 
 
 def _text(origin: Origin) -> Iterator[str]:
     cell, row = origin.cell, origin.cell.row
-    yield f"{cell.table}, row {cell.number}, column {cell.column}: {cell.text or '(empty)'}"
+    yield f"{cell.table}, row {cell.number}, column {cell.column}: {row[cell.column] or '(empty)'}"
     apart = ("undefined", "provenance")
     yield "  " + ", ".join(f"{name} {text}" for name, text in row.items() if text and name not in apart)
     yield f"  value: {', '.join(origin.comparison)}"
@@ -331,7 +310,7 @@ def main(table: Path | None, row: list[str], column: str | None) -> None:
 
 def parse_arguments() -> argparse.Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m pipeline.runs.trace", description=__doc__)
+    parser = CommandParser(prog="python -m pipeline.runs.trace", description=__doc__)
     parser.add_argument("table", type=Path, nargs="?", help="CSV table, e.g. reports/tables/table6.csv")
     parser.add_argument(
         "--row",

@@ -4,10 +4,9 @@ Of each checkpoint, data set and evaluator the files that stages read go into th
 stages find them without network (HF_HUB_OFFLINE=1). What cannot be fetched is reported at the end.
 """
 
-import argparse
 from pathlib import Path
 
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 from pipeline.config.params import load_params
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.sources.pin import CHECKPOINT_FILES, HubSource, downloads, unpinned
@@ -50,6 +49,6 @@ def main(params: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="composed parameters")
     run_command(main, parser.parse_args())

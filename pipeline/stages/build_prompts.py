@@ -1,7 +1,7 @@
 """Write the prompts of every split and axis."""
 
 from pipeline.dag.execution import command_line
-from pipeline.dag.parts import run_parts as main
+from pipeline.dag.execution import run_parts as main
 
 __all__ = ["main"]
 

@@ -1,7 +1,7 @@
 """Compute what all axes ask of one model's probabilities under one condition, with one load of the model."""
 
 from pipeline.dag.execution import command_line
-from pipeline.dag.parts import run_parts as main
+from pipeline.dag.execution import run_parts as main
 
 __all__ = ["main"]
 

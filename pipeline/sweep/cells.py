@@ -14,7 +14,7 @@ from pipeline.config.view import look_up
 from pipeline.dag.code_digest import CHECK, code_digests
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.stages import PIECES, STAGES
-from pipeline.dag.tables import is_off
+from pipeline.dag.tables import why_off
 from pipeline.errors import ConfigError
 
 LARGE_FILE_BYTES = 1 << 26
@@ -63,13 +63,12 @@ class Cell:
     def full_identity(self, project: Path) -> str:
         """Hash of targets, parameters, commands, code and contents of ``sources``: equal means finished."""
         digests, names = code_digests(), {self.graph[name].stage.name for name in self.stages} - {CHECK}
-        kind = self.params.engine.kind
         return sha256_json(
             {
                 "targets": sorted(self.targets),
                 "parameters": self.parameters,
                 "commands": {name: self.graph[name].command for name in self.stages},
-                "code": {n: digests[n][kind] if STAGES[n].runs_engine else digests[n] for n in sorted(names)},
+                "code": {name: digests[name] for name in sorted(names)},
                 "sources": {source: _content(project / source) for source in self.sources},
             }
         )
@@ -114,7 +113,7 @@ def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) 
     params = validate(values)
     graph = StageGraph(params)
     wanted = graph.select(expand_targets(patterns, params))
-    targets = tuple(name for name in wanted if not is_off(graph[name].stage, params))
+    targets = tuple(name for name in wanted if not why_off(graph[name].stage, params))
     if not targets:
         raise ConfigError(
             f"sweep.targets: nothing is left to reach of {', '.join(patterns)}: axes (now {', '.join(params.axes)}) "

@@ -23,7 +23,7 @@ from pipeline import PROJECT
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import read_json
 from pipeline.axes.registry import HEADLINES
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 from pipeline.compose import compose_params
 from pipeline.config.params import validate, with_conditions
 from pipeline.config.seeds import SEEDS, varied_seeds
@@ -183,10 +183,9 @@ def main(name: str, directory: Path, output: Path | None, where: Sequence[str]) 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m pipeline.sweep.tables",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", help="name of the sweep")
     parser.add_argument(

@@ -54,7 +54,7 @@ def test_an_adapter_depends_on_what_it_is_trained_on_alone():
     [
         (["+method@methods.base=soft"], r"methods\.base: a method's name has .* none of base, ssot"),
         (["+method@methods.A=soft"], r"methods\.A: a method's name has lower-case letters"),
-        (["methods.soft.soft_share=1.5"], r"methods\.soft\.soft_share: must be 1.0 or less"),
+        (["methods.soft.soft_share=1.5"], r"methods\.soft\.soft_share: must be less than or equal to 1"),
         (["+methods.soft.train={learning_rte:1.0}"], r"methods\.soft\.train: learning_rte: unknown key"),
         (["+methods.soft.train={soft:{epochs:0}}"], r"methods\.soft\.train: soft\.epochs: "),
         ([ANCHORED, "methods.anchored.anchors.weight=0.0"], r"methods\.anchored\.anchors\.weight"),

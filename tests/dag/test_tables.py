@@ -70,7 +70,7 @@ def test_every_input_is_made_or_in_the_repository_and_every_output_is_needed(cho
         for name in graph:
             for source in graph.sources(name):
                 assert (ROOT / source).exists(), f"{axes}: {name} needs {source}, which no stage makes"
-        assert set(graph.closure(["report"])) == set(graph), axes
+        assert set(graph.closure(["report"])) == {name for name in graph if "profile" not in name}, axes
 
 
 def test_baselines_are_sampled_on_the_axes_that_have_them():
@@ -98,58 +98,25 @@ def test_a_stage_that_is_left_out_is_told_from_one_that_never_was():
     graph = StageGraph(validate(values_of("axes=[structured]")))
     with pytest.raises(ConfigError, match="the stage 'train-mixed' is left out under these parameters"):
         graph.select(["train-mixed"])
-    with pytest.raises(ConfigError, match="there is no stage 'eval-nov'; there are build-prompts, build-tries"):
+    with pytest.raises(ConfigError, match="no stage 'eval-nov'; did you mean eval-novelty.*there are build-prompts, b"):
         graph.select(["eval-nov"])
-    with pytest.raises(ConfigError, match="there is no stage 'generate@embedded-basic'; there are generate@embedded-b"):
+    with pytest.raises(ConfigError, match="no stage 'generate@embedded-basic'; did you mean generate@embedded-base"):
         graph.select(["generate@embedded-basic"])
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("eval_mcq@embedded-soft", "eval-mcq@embedded"),
-        ("eval_open_baseline@embedded-ssot", "eval-open@embedded"),
-        ("eval_open_baseline", "eval-open"),
-        ("train_soft", "train-soft"),
-        ("train_hard@embedded", "train-hard@embedded"),
-        ("generate_mcq@embedded-soft", "generate@embedded-soft"),
-        ("score_structured", "score"),
-        ("reward_novelty@embedded-soft", "judge@embedded"),
-        ("build_novelty_prompts@novelty", "build-prompts"),
-        ("build_tries@embedded-soft", "build-tries@embedded-soft"),
-    ],
-)
-def test_a_name_of_earlier_versions_is_answered_with_todays(old, new):
-    with pytest.raises(ConfigError, match=f"'{old}' is called {new} now"):
-        StageGraph(validate(values_of("axes=[mcq,open]"))).select([old])
-
-
-def waits_for(graph: StageGraph, name: str) -> set[str]:
-    """What models do that a run reads directly."""
-    return {other for other in graph.upstream(name) if other.startswith(("generate", "score", "judge"))}
-
-
 def test_an_evaluation_waits_for_all_conditions_of_its_model(choices):
-    for graph in choices[1].values():
-        evaluations = [node for node in graph.values() if node.stage.name.startswith("eval-")]
-        for node in evaluations:
-            models = {graph[name].model for name in waits_for(graph, node.name)}
-            assert models == {node.model}, node.name
-    graph, model = choices[1][AXES], evaluations[0].model
-    methods = ("base", "soft", "hard", "anchored", "mixed")
+    graph = choices[1][AXES]
+    model = next(iter(choices[0]["models"]))
     baselines = {"structured": ("ssot", "constrained", "batch", "verbalized"), "open": ("ssot", "batch", "verbalized")}
-    kinds = {
-        "structured": ("generate", "score"),
-        "mcq": ("generate",),
-        "retention": ("score",),
-        "paloma": ("score",),
-        "laws": ("generate", "score"),
-    }
+    kinds = {"structured": ("generate", "score"), "mcq": ("generate",), "retention": ("score",), "novelty": ("judge",)}
     for axis, stages in kinds.items():
-        expected = {f"{stage}@{model}-{condition}" for stage in stages for condition in methods}
+        read = {
+            name for name in graph.upstream(f"eval-{axis}@{model}") if name.startswith(("generate", "score", "judge"))
+        }
+        conditions = [f"-{name}" for name in ("base", "soft", "hard", "anchored", "mixed")]
+        expected = {f"{stage}@{model}{c}" for stage in stages for c in (conditions if stage != "judge" else [""])}
         expected |= {f"generate-baselines@{model}-{baseline}" for baseline in baselines.get(axis, ())}
-        assert waits_for(graph, f"eval-{axis}@{model}") == expected, axis
-    assert waits_for(graph, f"eval-novelty@{model}") == {f"judge@{model}"}
+        assert read == expected, axis
 
 
 def test_one_condition_asks_for_nothing_of_the_others():

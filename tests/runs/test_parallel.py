@@ -17,11 +17,10 @@ from pipeline.artifacts.locks import exclusive
 from pipeline.config.params import validate
 from pipeline.dag.declaration import Stage
 from pipeline.dag.graph import StageGraph, stages_out_of_date
-from pipeline.dag.stages import STAGES as OURS
 from pipeline.errors import BusyError, ConfigError
 from pipeline.runs.dvc_process import failed_stages, last_error
-from pipeline.runs.parallel import Runner, Schedule, StagesFailedError, main
-from pipeline.sweep.workspace import initialise_dvc
+from pipeline.runs.parallel import Runner, StagesFailedError, main
+from pipeline.sweep.run import initialise_dvc
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
@@ -84,6 +83,7 @@ pathlib.Path("out", name + ".txt").write_text(name + " on " + device)
 def small_dag(monkeypatch):
     """The declarations of the project below in the place of this one's."""
     monkeypatch.setattr("pipeline.runs.parallel.StageGraph", partial(StageGraph, stages=STAGES))
+    monkeypatch.setattr("pipeline.runs.parallel.check", lambda params, conf: None)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,9 @@ def project(tmp_path_factory) -> Path:
 
 
 def run(project: Path, *targets: str) -> None:
-    main(list(targets), jobs=4, gpus=[5, 7], directory=project, logs=project / "logs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(project)
+        main(list(targets), jobs=4, gpus=[5, 7])
 
 
 def repro(project: Path) -> str:
@@ -131,7 +133,7 @@ def test_side_by_side_with_a_failure_in_between(project, capfd):
 def test_refusals(project):
     with exclusive(project / ".dvc" / "tmp" / "parallel", "another"), pytest.raises(BusyError, match="already running"):
         run(project)
-    with pytest.raises(ConfigError, match="there is no stage 'score@x'; there are score@a, score@b"):
+    with pytest.raises(ConfigError, match="there is no stage 'score@x'; did you mean .* there are score@a, score@b"):
         run(project, "score@x")
     with pytest.raises(ConfigError, match="there is no stage 'nothing'; there are behind, first, other, score"):
         run(project, "nothing")
@@ -152,62 +154,38 @@ def random_graph(random: Random) -> StageGraph:
 
 
 @given(st.integers(0, 2**32))
-def test_schedule_runs_each_stage_once_behind_what_it_waits_for(seed):
+def test_each_stage_runs_once_behind_what_it_waits_for(seed):
     random = Random(seed)
     graph = random_graph(random)
-    pending = sorted(graph.downstream(random.sample(sorted(graph), random.randint(1, len(graph)))))
-    schedule = Schedule(graph, pending, {})
-    while schedule.waiting or schedule.running:
-        ready = schedule.ready()
-        for name in ready[: random.randint(0, 3)]:
-            # Nothing starts before all that it reads is made by this run, or was there before it.
-            assert graph.upstream(name) & set(pending) <= set(schedule.done)
-            schedule.start(name)
-        if schedule.running:
-            schedule.finish(random.choice(sorted(schedule.running)), random.random() < 0.7)
-        else:
-            assert ready, "nothing runs and nothing can start"
-    assert sorted([*schedule.done, *schedule.failed, *schedule.skipped]) == pending
-    assert graph.downstream(schedule.failed) & set(pending) == {*schedule.failed, *schedule.skipped}
-
-
-def test_the_longest_chain_starts_first():
-    graph = graph_of(
-        declared("first"),
-        declared("long", ["first.txt"]),
-        declared("wide"),
-        *(declared(f"leaf{number}", ["wide.txt"]) for number in range(4)),
-    )
-    hours = {"long": 2.0, "wide": 0.5, "leaf3": 1.0}
-    # Before "long" there is "first", which takes no time of its own; "leaf3" is what "wide" is waited for.
-    schedule = Schedule(graph, list(graph), hours)
-    assert schedule.waiting == ["first", "long", "wide", "leaf3", "leaf0", "leaf1", "leaf2"]
-    assert schedule.ready() == ["first", "wide"]
-    # Without estimates who has most behind it is first.
-    assert Schedule(graph, list(graph), {}).waiting[:2] == ["wide", "first"]
-
-
-class Ended:
-    """A process that fails at once."""
-
-    def poll(self) -> int:
-        return 1
+    pending = graph.downstream(random.sample(sorted(graph), random.randint(1, len(graph))))
+    runner = Runner(graph, pending, random.randint(1, 3), None, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.runs.parallel.start_dvc", lambda *_: None)
+        while runner.waiting:
+            runner.start_ready()
+            assert runner.running, "nothing runs and nothing can start"
+            for name in runner.running:
+                # Nothing starts before all that it reads is made by this run, or was there before it.
+                assert graph.upstream(name) & pending <= set(runner.done)
+            runner.finish(random.choice(sorted(runner.running)), random.random() < 0.7)
+    ended = [*runner.running, *runner.done, *runner.failed, *runner.skipped]
+    assert sorted(ended) == sorted(pending)
+    assert graph.downstream(runner.failed) & pending == {*runner.failed, *runner.skipped}
 
 
 @pytest.fixture
-def start(tmp_path, monkeypatch):
+def start(monkeypatch):
     """Starts what is ready of stages with these devices; GPUs and threads that each gets, by name in order."""
     seen = {}
 
     def start_dvc(directory, arguments, log, environment):
         seen[arguments[-1]] = {**os.environ, **environment}
-        return Ended()
 
     monkeypatch.setattr("pipeline.runs.parallel.start_dvc", start_dvc)
 
     def start(gpus: list[int] | None, **devices: str) -> dict[str, tuple[str | None, str]]:
         graph = graph_of(*(declared(name, device=device) for name, device in devices.items()))
-        Runner(tmp_path, graph, Schedule(graph, list(devices), {}), 4, gpus, 2, tmp_path)._start_ready()
+        Runner(graph, devices, 4, gpus, 2).start_ready()
         return {name: (env.get("CUDA_VISIBLE_DEVICES"), env["OMP_NUM_THREADS"]) for name, env in seen.items()}
 
     return start
@@ -228,18 +206,6 @@ def test_processors_are_shared_out_unless_a_number_of_threads_is_chosen(start, m
         monkeypatch.setenv("OMP_NUM_THREADS", chosen)
     # A stage that trains has two processes, and each of them its share.
     assert [threads for _, threads in start(None, evaluate="none", train="training").values()] == expected
-
-
-def test_the_projects_own_stages_take_what_they_are_declared_with():
-    devices = {name: stage.device for name, stage in OURS.items()}
-    assert {name for name, device in devices.items() if device == "training"} == {
-        "train-soft",
-        "train-hard",
-        "train-mixed",
-    }
-    # What loads a model of any kind, and nothing else; eval-inv-entropy asks one how alike answers are.
-    sampling = {"preflight", "sample-instructions", "generate", "generate-baselines", "score", "judge"}
-    assert {name for name, device in devices.items() if device == "gpu"} == {*sampling, "eval-inv-entropy"}
 
 
 def test_failures_are_read_from_dvcs_messages():

@@ -15,25 +15,12 @@ from pipeline.config.params import Params, load_params
 from pipeline.dag.execution import StageRun, execute, named_run
 from pipeline.dag.stage_kinds import evaluation_name
 from pipeline.report.figures.drawing import draw_all
-from tests.report.conftest import drawn_here
 from tests.stages.preloaded_python import draw_one, preloaded_python
-
-__all__ = ["drawn_here"]
 
 CONDITIONS = ("base", "soft", "hard")
 AXES = (
-    "structured",
-    "open",
-    "mcq",
-    "novelty",
-    "retention",
-    "paloma",
-    "anchors",
-    "human",
-    "semcal",
-    "credal",
-    "uncertainty",
-    "inv_entropy",
+    *("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors"),
+    *("human", "semcal", "credal", "uncertainty", "inv_entropy"),
 )
 
 
@@ -46,15 +33,10 @@ def run_stage(params: Path, name: str, **replaced: Path | list[Path]) -> StageRu
 
 @dataclass
 class Dag:
-    """The stages of one params.yaml, run in this process; artifacts lie where the declarations say.
-
-    Attributes:
-        params: The file.
-        profiles: What stages call, by their names in DVC, while this is not None.
-    """
+    """The stages of the file ``params``, run in this process; artifacts lie where the declarations say."""
 
     params: Path
-    profiles: dict[str, cProfile.Profile] | None = None
+    profiles: dict[str, cProfile.Profile] | None = None  # what stages call, by their names in DVC
 
     @functools.cached_property
     def loaded(self) -> Params:

@@ -1,9 +1,8 @@
 """Write the stand-ins: ``python -m tests.stand_ins --output models/stand_ins``."""
 
-import argparse
 from pathlib import Path
 
-from pipeline.command import run_command
+from pipeline.command import CommandParser, run_command
 
 
 def main(output: Path) -> None:
@@ -15,6 +14,6 @@ def main(output: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("models/stand_ins"), help="directory to write below")
     run_command(main, parser.parse_args())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.dag.code_digest import EXEMPT, engines_besides, project_code
+from pipeline.dag.code_digest import EXEMPT, project_code
 from pipeline.dag.stages import DECLARED
 from tests.conftest import ROOT
 
@@ -42,7 +42,7 @@ def uncovered(profiles: Mapping[str, cProfile.Profile]) -> dict[str, set[str]]:
         stage = DECLARED[name.partition("@")[0]]
         reached = set()
         for piece in stage.parts or (stage,):
-            reached |= project_code().reach(piece.module_name, engines_besides("transformers"))
+            reached |= project_code().reach(piece.module_name)
         assert called(profile), name
         found[name] = {m for m in called(profile) - reached if not (stage.parts and m.startswith(FOLDERS))}
     return {name: modules for name, modules in found.items() if modules}

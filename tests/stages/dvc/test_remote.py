@@ -90,7 +90,7 @@ def test_a_cell_is_traced_in_the_second_clone(computed, reported, environment):
     (evaluation,) = origin.evaluations
     assert evaluation.stage == TARGET.partition("@")[0]
     first, *_ = run(computed, environment, "git", "rev-list", "--reverse", "HEAD").split()
-    assert evaluation.commit == first
+    assert evaluation.record["git"]["commit"] == first
     stages = {artifact.stage.partition("@")[0] for artifact in origin.artifacts.values()}
     assert stages >= {
         "build-prompts-structured",

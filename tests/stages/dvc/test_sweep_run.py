@@ -87,23 +87,11 @@ def test_a_cell_that_fails_does_not_stop_the_others(start, first):
 def test_finished_cells_are_skipped_without_dvc_under_other_launchers(start, first):
     finished = records(start.sweep)["finished"][0]
     log = (finished / "run.log").read_text()
-    # The third, joblib, has failures beside what is skipped: the next test.
     for launcher in ("basic", "submitit_local"):
         status, printed, errors = finish(start("-m", "models.embedded.terminator=eos", f"hydra/launcher={launcher}"))
         assert status == 0 and "1 skipped" in printed, printed + errors
         assert any(line.split()[:2] == [finished.name, "skipped"] for line in printed.splitlines())
     assert (finished / "run.log").read_text() == log
-
-
-def test_failures_under_joblib(start, first):
-    status, printed, errors = finish(
-        start("-m", BOTH, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", python=sys.executable)
-    )
-    assert status == 1 and "1 failed, 1 skipped" in printed, printed + errors
-    # The failed stage was tried again. What both cells have in common was run by one of them, once.
-    failed, finished = ((records(start.sweep)[state][0] / "run.log").read_text() for state in ("failed", "finished"))
-    assert failed.count("Running stage 'check-model@embedded'") == 2
-    assert (failed + finished).count("Running stage 'build-prompts'") == 1
 
 
 def working_in(directory: Path) -> list[psutil.Process]:

@@ -67,11 +67,6 @@ def test_its_number_its_table_and_the_page(project):
     assert "Coin flips" in page and "Are coin flips fair?" in page
 
 
-def test_its_cost_is_planned(project, environment):
-    printed = run(project, environment, "python", "-m", "pipeline.runs.costs", "plan", "--all")
-    assert "generate-coin_flips" in printed and "eval-coin-flips" in printed
-
-
 def test_another_parameter_than_it_names_raises(project, environment):
     evaluate = project / "pipeline" / "axes" / "coin_flips" / "evaluate.py"
     text = evaluate.read_text()
