@@ -29,19 +29,10 @@ OPPOSITES = ("hot", "early", "wet")
 NEW_CAPITALS = {"Belgium": "Brussels", "Brazil": "Brasilia", "Romania": "Bucharest", "Thailand": "Bangkok"}
 NEW_SYMBOLS = {"tungsten": "W", "mercury": "Hg", "nickel": "Ni"}
 NEW_OPPOSITES = {"day": "night", "buy": "sell", "strong": "weak"}
-# Each question, then its paraphrases.
 TEXTS = {
-    "capital": ("What is the capital of {}?", "Which city is the capital of {}?", "Name the capital city of {}."),
-    "symbol": (
-        "What is the chemical symbol of {}?",
-        "Which symbol does {} have in chemistry?",
-        "Give the chemical symbol for {}.",
-    ),
-    "opposite": (
-        'What is the opposite of "{}"?',
-        'Which word is the opposite of "{}"?',
-        'Give a word that means the opposite of "{}".',
-    ),
+    "capital": "What is the capital of {}?",
+    "symbol": "What is the chemical symbol of {}?",
+    "opposite": 'What is the opposite of "{}"?',
 }
 PRODUCTS = ((7, 8), (9, 12), (6, 7), (11, 12), (3, 4), (8, 12))
 SUMS = ((17, 26), (38, 45), (9, 14), (27, 36))
@@ -75,14 +66,11 @@ def _open(category: str, rng: np.random.Generator) -> dict:
     answers = [str(answer) for answer in rng.permutation(knowledge.CATEGORIES[category])]
     weights = 1 / np.arange(1, len(answers) + 1) ** rng.uniform(0.5, 2.0)
     shares = np.append(0.95 * weights / weights.sum(), 0.05)
-    verbs = ("Name", "Think of", "Choose")
-    texts = [f"{verb} a random {category}. Output ONLY the answer." for verb in verbs]
     return {
         "prompt_id": f"open-{category.replace(' ', '-')}",
         "category": "open",
-        "prompt": texts[0],
+        "prompt": f"Name a random {category}. Output ONLY the answer.",
         "human": _classes(answers, shares, rng, category in COUNTABLE),
-        "variants": texts[1:],
     }
 
 
@@ -116,34 +104,28 @@ def questions() -> list[dict]:
         return [str(name) for name in rng(f"others of {key}").choice(names, size=4, replace=False)]
 
     rows = [_open(category, rng(category)) for category in OPEN]
-    for kind, chosen, values, texts in (
-        ("capital", CAPITALS, knowledge.CAPITALS, TEXTS["capital"]),
-        ("capital", NEW_CAPITALS, knowledge.CAPITALS | NEW_CAPITALS, TEXTS["capital"]),
-        ("symbol", SYMBOLS, knowledge.SYMBOLS, TEXTS["symbol"]),
-        ("symbol", NEW_SYMBOLS, knowledge.SYMBOLS | NEW_SYMBOLS, TEXTS["symbol"]),
-        ("opposite", OPPOSITES, knowledge.OPPOSITES, TEXTS["opposite"]),
-        ("opposite", NEW_OPPOSITES, knowledge.OPPOSITES | NEW_OPPOSITES, TEXTS["opposite"]),
+    for kind, chosen, values in (
+        ("capital", CAPITALS, knowledge.CAPITALS),
+        ("capital", NEW_CAPITALS, knowledge.CAPITALS | NEW_CAPITALS),
+        ("symbol", SYMBOLS, knowledge.SYMBOLS),
+        ("symbol", NEW_SYMBOLS, knowledge.SYMBOLS | NEW_SYMBOLS),
+        ("opposite", OPPOSITES, knowledge.OPPOSITES),
+        ("opposite", NEW_OPPOSITES, knowledge.OPPOSITES | NEW_OPPOSITES),
     ):
         for key in chosen:
-            prompt, *variants = (text.format(key) for text in texts)
-            name = f"{kind}-{key.lower()}"
-            rows.append(_factual(name, prompt, values[key], others(values, key), rng(key), variants=variants))
+            name, prompt = f"{kind}-{key.lower()}", TEXTS[kind].format(key)
+            rows.append(_factual(name, prompt, values[key], others(values, key), rng(key)))
     for sign, pairs, apply in (("*", PRODUCTS, int.__mul__), ("+", SUMS, int.__add__)):
         for first, second in pairs:
             right, prompt = apply(first, second), f"What is {first} {sign} {second}?"
-            variants = [f"Calculate {first} {sign} {second}.", f"{first} {sign} {second} ="]
             wrong = [str(right + step) for step in (-10, -1, 1, 10)]
             name = f"{'product' if sign == '*' else 'sum'}-{first}-{second}"
-            rows.append(_factual(name, prompt, str(right), wrong, rng(prompt), variants=variants))
+            rows.append(_factual(name, prompt, str(right), wrong, rng(prompt)))
     for word, category in MEMBERSHIPS:
         right = "yes" if word in knowledge.CATEGORIES[category] else "no"
         prompt = f"Is {word} an example of a {category}? Answer yes or no."
         wrong = ["no" if right == "yes" else "yes"]
-        variants = [
-            f"Does {word} belong to the category {category}? Answer yes or no.",
-            f"Yes or no: is {word} a {category}?",
-        ]
-        rows.append(_factual(f"is-{word}-{category}", prompt, right, wrong, rng(prompt), variants=variants))
+        rows.append(_factual(f"is-{word}-{category}", prompt, right, wrong, rng(prompt)))
     return rows + [_choice(category, rng(f"choice of {category}")) for category in CHOICES]
 
 
@@ -151,7 +133,7 @@ def facts() -> list[dict]:
     """Questions with a right answer: capitals, chemical symbols, opposites."""
     found = {"capital": knowledge.CAPITALS, "symbol": knowledge.SYMBOLS, "opposite": knowledge.OPPOSITES}
     return [
-        {"prompt_id": f"{kind}-{key}", "category": kind, "prompt": TEXTS[kind][0].format(key), "gold": [value]}
+        {"prompt_id": f"{kind}-{key}", "category": kind, "prompt": TEXTS[kind].format(key), "gold": [value]}
         for kind, values in found.items()
         for key, value in values.items()
     ]

@@ -3,7 +3,7 @@
 from dataclasses import field
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, StrictBool, StrictInt, model_validator
+from pydantic import ConfigDict, Field, StrictInt, model_validator
 from pydantic.dataclasses import dataclass
 
 from pipeline.axes import AXES as EVALUATED
@@ -171,59 +171,9 @@ class NoveltyConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class JudgeConfig:
-    """A model of natural language inference, which says whether one answer follows from another."""
-
-    checkpoint: str
-    revision: str | None
-    dtype: Dtype
-    strict: StrictBool
-    """Whether two answers must follow from each other; else none may contradict the other, and one must follow."""
-    max_tokens: PositiveInt  # of a pair of texts, the question before each answer included; beginnings are cut
-    tokens_per_pass: PositiveInt
-
-
-@dataclass(frozen=True, config=STRICT)
-class PartitionConfig:
-    """What makes two answers to a question the same."""
-
-    rule: Literal["aliases", "entailment"]
-    """"aliases": the same but for case, white space, punctuation and articles, or in one class of people's answers.
-    "entailment": or the judge takes them to say the same."""
-    judge: JudgeConfig | None
-
-    @model_validator(mode="after")
-    def _entailment_has_a_judge(self) -> "PartitionConfig":
-        if self.rule == "entailment" and self.judge is None:
-            raise ValueError("the rule entailment needs a judge, got null")
-        return self
-
-
-@dataclass(frozen=True, config=STRICT)
-class SimilarityConfig:
-    """What says how alike two texts are."""
-
-    kind: Literal["ngrams", "embedding"]
-    """|cosine| of counts of three characters, a stand-in for machines without weights, or of a model's mean-pooled last
-    hidden states."""
-    checkpoint: str | None
-    revision: str | None
-    dtype: Dtype
-    max_tokens: PositiveInt  # longer texts are cut at the end
-    tokens_per_pass: PositiveInt
-
-    @model_validator(mode="after")
-    def _embedding_has_a_checkpoint(self) -> "SimilarityConfig":
-        if self.kind == "embedding" and self.checkpoint is None:
-            raise ValueError("the similarity embedding needs a checkpoint, got null")
-        return self
-
-
-@dataclass(frozen=True, config=STRICT)
 class InverseEntropyConfig:
     draws: PositiveInt
     """Of one answer to each perturbation; measures are averaged over them."""
-    similarity: SimilarityConfig
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -240,5 +190,4 @@ class EvaluateConfig:
     """What counts as the requested format of a multiple-choice question: ours, or the released code's rules."""
     novelty: NoveltyConfig
     tokens_per_pass: PositiveInt  # of scores of replies to instructions
-    partition: PartitionConfig | None = None
     inverse_entropy: InverseEntropyConfig | None = None

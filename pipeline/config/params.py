@@ -35,7 +35,6 @@ NAME = re.compile(r"[a-z][a-z0-9_]*")
 NEEDED = {
     "prompts.questions": QUESTION_AXES,
     "generate.questions": QUESTION_AXES,
-    "evaluate.partition": QUESTION_AXES,
     "prompts.perturbations": ("inv_entropy",),
     "generate.perturbations": ("inv_entropy",),
     "evaluate.inverse_entropy": ("inv_entropy",),

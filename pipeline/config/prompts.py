@@ -72,15 +72,13 @@ class QuestionsConfig:
 class PerturbationsConfig:
     """Perturbed questions, whose answers Inv-Entropy compares."""
 
-    kind: Literal["templates", "variants"]
-    """The question in each of ``templates``, or the question's own paraphrases."""
     number: PositiveInt  # at most, of a question; the paper takes 9
     max_questions: PositiveInt | None  # evenly spaced in the prompt set
     templates: list[Template]
 
     @model_validator(mode="after")
-    def _kind_is_described(self) -> "PerturbationsConfig":
-        if self.kind == "templates" and len(set(self.templates) - {"{prompt}"}) < self.number:
+    def _templates_suffice(self) -> "PerturbationsConfig":
+        if len(set(self.templates) - {"{prompt}"}) < self.number:
             raise ValueError(
                 f"{self.number} perturbations need as many templates that differ from {{prompt}} and from each other, "
                 f"got {len(self.templates)} templates"

@@ -46,16 +46,13 @@ class RetentionConfig:
     """Commit of each task's data set on the hub; null takes the current one, which is recorded."""
     tasks: Annotated[list[Task], Field(min_length=1)]
     """gsm8k is the whole test split (1,319 problems), alone or beside the 100 of tinyGSM8k."""
-    prompt_format: Literal["chat", "chat_multiturn", "plain"]
-    """In one user turn of the model's chat template, with few-shot examples as turns of their own, or as plain text,
-    which a model without a chat template gets in any case."""
+    prompt_format: Literal["chat", "plain"]
+    """One user turn of the model's chat template, or plain text, which a model without a template gets in any case."""
     max_new_tokens: PositiveInt  # of a GSM8K answer
     tokens_per_pass: PositiveInt
     irt_artifact: str
     """The benchmark's pickle of item parameters, or an .npz file that was made from it."""
     irt_sha256: str | None  # required for a pickle
-    gsm8k: Literal["once", "twice"]
-    """How often GSM8K enters the mean over tasks: once (flexible extraction), or twice as in the paper."""
 
     @model_validator(mode="after")
     def _tasks_fit(self) -> "RetentionConfig":

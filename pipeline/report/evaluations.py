@@ -15,7 +15,7 @@ from pipeline.artifacts.unavailable import UNAVAILABLE_FILE, why_unavailable
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import BASE, Params
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.statistics.paired_tests import TEST_COLUMNS
+from pipeline.core.statistics.condition_tests import TEST_COLUMNS
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
 
@@ -208,7 +208,7 @@ def _directories(roots: Sequence[Path]) -> dict[EvaluationKey, Path]:
 
 
 def prompt_format(reads: Iterable[Evaluations]) -> str:
-    """The form in which the tasks of retention were put ("chat", "chat_multiturn", "plain"); "" where there are none.
+    """The form in which the tasks of retention were put ("chat", "plain"); "" where there are none.
 
     Raises ArtifactError where there are several: their figures do not compare.
     """

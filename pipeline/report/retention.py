@@ -7,7 +7,6 @@ import pandas as pd
 from pipeline.axes.paloma.metrics import SUFFIXES
 from pipeline.axes.registry import METRICS
 from pipeline.config.params import BASE
-from pipeline.core.statistics.paired_tests import POWER
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.table import (
@@ -25,18 +24,10 @@ from pipeline.report.table import (
 WITHOUT_BOS = SUFFIXES["none"]
 FORMAT_NOTES = {
     "chat": " Each prompt, its few-shot examples included, is one user turn of the model's chat template.",
-    "chat_multiturn": " Prompts are in the model's chat template, each few-shot example a turn of its own.",
     "plain": " Prompts are plain text, without a chat template.",
 }
 """What tables of the tasks say of the form in which they were put; all figures of a report have one."""
 MEAN = "mean over models"
-READING = (
-    "Difference: of the items' scores, fine-tuned minus base; above 0 is better. All items of all tasks "
-    "together (all; every task with the same weight) are the primary question, which is asked by itself and not "
-    "adjusted; the tasks say where a change lies. Intervals: Tango's for 0/1 scores, of all tasks stratified. Both "
-    "readings of GSM8K are of the same answers: each is adjusted without the other. Where base has no more than the "
-    "margin to lose, nothing is called kept."
-)
 
 
 def text_columns(*metrics: str) -> list[Column]:
@@ -76,7 +67,7 @@ def _means(rows: pd.DataFrame) -> list[pd.DataFrame]:
 
 
 def verdict_table(context: ReportContext, axis: str, caption: str, unit: str) -> Table | None:
-    """All tests of an axis against base, a row per model, condition and task or slice; None where there are none."""
+    """All tests of an axis against base, a row per model, condition and task; None where there are none."""
     keys = ["model", "condition", "split", "metric"]
     sizes = rows_of(context.metrics, axis=axis, family="")[[*keys, "n"]]
     tests = context.tests(axis).assign(axis=axis, against=BASE).merge(sizes, on=keys, how="left")
@@ -89,16 +80,15 @@ def verdict_table(context: ReportContext, axis: str, caption: str, unit: str) ->
         "Difference": lambda row: number_text(row.difference, METRICS[row.metric].decimals, "+"),
         "95% interval": lambda row: interval_text(row.ci_low, row.ci_high, METRICS[row.metric].decimals),
         "Margin": lambda row: f"{row.margin:g}",
-        "Detectable": lambda row: number_text(row.detectable, METRICS[row.metric].decimals),
-        "p, different": lambda row: probability_text(row.p_difference_adjusted),
-        "p, equivalent": lambda row: probability_text(row.p_equivalence_adjusted),
+        "Adjusted p": lambda row: probability_text(row.p_difference_adjusted),
         "Verdict": lambda row: row.verdict,
     }
     note = (
-        f"{READING} Both p-values are adjusted for the {unit.lower()}s of a model and condition (Holm), level "
-        f"{context.params.tests.significance:g}. Kept: the difference is shown to be within the margin on both sides "
-        "(two one-sided tests), even if it is not 0. Lost or gained: shown not to be 0, but not to be within the "
-        f"margin. Cannot tell: neither, at this n. Detectable: the smallest difference that a test finds in "
-        f"{POWER:.0%} of samples. Interval and detectable difference are without adjustment. {DASH}: undefined."
+        "Difference: of the items' scores, fine-tuned minus base; above 0 is better. All items of all tasks together "
+        "(all; every task with the same weight) are the primary question, which is asked by itself and not adjusted; "
+        f"the {unit.lower()}s, adjusted by Holm, say where a change lies. Better or worse: adjusted p at most "
+        f"{context.params.tests.significance:g}, and the interval beyond the margin. No relevant difference: the "
+        f"interval is within the margin. Nothing is said where base has no more than the margin to lose. {DASH}: "
+        "undefined."
     )
     return records_table(f"{axis}_tests", caption, tests, columns, 4, note)

@@ -23,13 +23,14 @@ GENERATIVE_SUMMARY = TableSpec(
 def retention_summary(context: ReportContext) -> Table | None:
     """Table 2."""
     columns = [
-        *(Column("gp_irt"), Column("gp_irt_difference"), Column("accuracy"), Column("accuracy_difference")),
+        *(Column("gp_irt"), Column("gp_irt", "change", "gp-IRT difference")),
+        *(Column("accuracy"), Column("accuracy", "change", "Accuracy difference")),
         *text_columns("perplexity", "bits_per_byte"),
         *(Column(f"bits_per_byte{suffix}", "change") for suffix in ("", WITHOUT_BOS)),
     ]
     note = (
         "gp-IRT: accuracy on the whole benchmarks as estimated from 100 items each, mean over tasks with GSM8K counted "
-        f"{context.params.retention.gsm8k}; higher is better.{FORMAT_NOTES.get(context.task_format, '')} Perplexity "
+        f"once; higher is better.{FORMAT_NOTES.get(context.task_format, '')} Perplexity "
         "per token and bits per byte over all slices; lower is better. Perplexity does not compare between "
         "tokenizers, bits per byte do. Differences: fine-tuned minus base on the same items and documents. Brackets: "
         "95% intervals over items or documents."

@@ -29,8 +29,6 @@ GROUPS = ("model", "prompts", "evaluate", "retention", "paloma")
 NEEDED_BY = {
     "prompts.novelty": ("novelty",),
     "prompts.questions": QUESTION_AXES,
-    "evaluate.partition": QUESTION_AXES,
-    "evaluate.inverse_entropy": ("inv_entropy",),
     "evaluate.novelty": ("novelty",),
     "selfreflect": ("selfreflect",),
     "retention": ("retention",),

@@ -29,6 +29,13 @@ def source_revision(key: str, source: str, revision: str | None) -> str | None:
     return pinned_commit(source, revision, "dataset")
 
 
+def recorded_revision(run: Any, key: str, config: Any) -> str | None:
+    """``source_revision`` of a section with ``source`` and ``revision``, which the run's record has from here on."""
+    revision = source_revision(key, config.source, config.revision)
+    run.record.add(revision=revision)
+    return revision
+
+
 def _read_split(source: str, revision: str | None, split: str, fields: Sequence[str]) -> Mapping[str, Sequence[Row]]:
     """Rows by split of a data set; those of other splits are left out."""
     import datasets

@@ -1,16 +1,14 @@
-"""People against people: known worlds, what a split may know, ProtoQA's floors where its file is at hand."""
+"""People against people: known worlds, and what a split may know."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from pipeline.axes.credal.evaluate import coverage_row
-from pipeline.axes.human.evaluate import FLOORS, MEASURES, STATISTICS, agreement, question_row
-from pipeline.axes.questions.classes import normalise
+from pipeline.axes.human.evaluate import FLOORS, STATISTICS, agreement, question_row
 from pipeline.axes.questions.people import people_splits, split_people
-from pipeline.axes.questions.question import NO_ANSWER, OTHER, HumanClass, Question
+from pipeline.axes.questions.question import NO_ANSWER, OTHER, HumanClass, Question, normalise
 from pipeline.core.statistics.summarise import summarise
-from tests.axes.test_prompt_set import read, real
 from tests.axes.worlds import people_question
 
 PETS = Question(
@@ -98,25 +96,5 @@ def test_at_most_half_of_the_people_are_held_out():
     assert [len(own) for own in split_people(PETS, 4, rng, samples=3).held_out] == [4, 4, 4]
 
 
-def test_splits_are_the_same_for_all_who_ask_alike():
-    first, again, fewer = (people_splits(PETS, size, seed=3, number=4) for size in (4, 4, 3))
-    assert first == again and first[0] != first[1]
-    assert [split.held_out for split in fewer] != [split.held_out[:3] for split in first]
-
-
 def test_agreement_by_hand():
     assert agreement({"a": 0.5, "b": 0.5}, ["a", "a", OTHER, NO_ANSWER]).tolist() == [0.5, 0.5, 0.25]
-
-
-def test_real_protoqa_s_floors():
-    """Values of an independent computation: 80 people to build and 20 held out."""
-    questions = read(real("protoqa/dev.crowdsourced.jsonl"), "protoqa")
-    answers = [[normalise(f"answer {place}") for place in range(20)] for _ in questions]
-    floors = human_rows(questions, answers, number=30)[[f"people_{name}" for name in MEASURES]].mean()
-    assert floors.tolist() == pytest.approx([0.418, 0.777, 0.378], abs=0.015)
-    rng = np.random.default_rng(0)
-    distances = [
-        coverage_row(people_splits(q, 20, seed=0, number=30, samples=2), [["x"]], rng)["people_distance"]
-        for q in questions
-    ]
-    assert np.mean(distances) == pytest.approx(0.376, abs=0.015)

@@ -6,12 +6,12 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from pipeline.axes.questions.answers import modal_class
 from pipeline.axes.questions.people import people_splits
 from pipeline.axes.semcal.evaluate import (
     FLOORS,
     SCORES,
     SPLITS,
+    STATISTICS,
     held_out_confidence,
     people_floor,
     people_row,
@@ -19,7 +19,6 @@ from pipeline.axes.semcal.evaluate import (
     predictions,
     simulated_floor,
     smooth_calibration_error,
-    statistics_against,
     unbiased_brier_score,
 )
 from pipeline.axes.semcal.report import calibration_verdict
@@ -37,21 +36,11 @@ def test_confidences_of_uniform_laws(classes, expected):
     assert held_out_confidence(counts, rng).mean() == pytest.approx(expected, abs=0.004)
 
 
-def test_two_answers_of_two_classes():
+def test_one_answer_has_no_halves():
     rng = np.random.default_rng(0)
     assert held_out_confidence([[2, 0], [1, 1]], rng).tolist() == [1.0, 0.0]
     with pytest.raises(ValueError, match="at least 2"):
         held_out_confidence([[5], [1]], rng)
-
-
-def test_halves_are_drawn_without_replacement_and_ties_broken_at_random():
-    counts, rng = np.array([5, 3, 1]), np.random.default_rng(0)
-    halves = rng.multivariate_hypergeometric(counts, 4, size=20000)
-    modal = (halves + rng.random(halves.shape)).argmax(axis=1)
-    expected = ((counts - halves)[np.arange(len(halves)), modal] / 5).mean()
-    assert held_out_confidence(counts, rng, splits=20000) == pytest.approx(expected, abs=0.005)
-    found = np.bincount(modal_class(np.tile([3, 0, 3], (400, 1)), rng), minlength=3)
-    assert found[1] == 0 and min(found[0], found[2]) > 150
 
 
 def test_weights_of_the_error_are_repetitions():
@@ -131,7 +120,7 @@ def answers_of(kind, laws, sharp, rng):
     [("collapsed", 0, 0), ("refusing", 0, 0), ("unchanged", 0, 0.05), ("recalibrated", 0.9, 1)],
 )
 def test_only_a_recalibrated_model_is_better(kind, least, most):
-    statistics = {name: statistics_against("gold")[name] for name in (ERROR, SCORE)}
+    statistics = {name: STATISTICS["gold"][name] for name in (ERROR, SCORE)}
     better = []
     for run in range(RUNS):
         rng = np.random.default_rng(run)
@@ -155,7 +144,7 @@ def test_a_calibrated_model_scores_its_floor_and_the_interval_covers_it():
     labels = [[str(k) for k in np.repeat(np.arange(CLASSES), own)] for own in counts]
     rows = rows.assign(floor_smooth_ece=simulated_floor(labels, rng, 100))
     options = {"floors": FLOORS, "seed": 0, "names": (), "replicates": 200}
-    found = {row["metric"]: row for row in summarise(rows, statistics_against("gold"), **options)}
+    found = {row["metric"]: row for row in summarise(rows, STATISTICS["gold"], **options)}
     assert found[ERROR]["ci_low"] <= found[ERROR]["floor"] <= found[ERROR]["ci_high"] and found[ERROR]["floor"] < 0.08
     assert found["semcal_auroc"]["value"] > 0.55 and found["semcal_accuracy"]["n"] == QUESTIONS
 
@@ -170,7 +159,7 @@ def test_other_people_are_as_calibrated_against_people_as_the_floor_says(world):
     )
     rows = rows.assign(floor_smooth_ece=people_floor(rows))
     options = {"floors": FLOORS, "seed": 0, "names": (), "replicates": 100}
-    found = {row["metric"]: row for row in summarise(rows, statistics_against("people"), **options)}
+    found = {row["metric"]: row for row in summarise(rows, STATISTICS["people"], **options)}
     error, score = found["semcal_people_smooth_ece"], found["semcal_people_brier"]
     assert error["ci_low"] <= error["floor"] <= error["ci_high"]
     assert score["value"] == pytest.approx(score["floor"], abs=0.02)

@@ -1,23 +1,19 @@
 """The axes of questions through their stages on the embedded model: samples, classes, evaluations."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from safetensors.numpy import load_file, save_file
 
 from pipeline.axes.inv_entropy.perturb import read_perturbations
-from pipeline.axes.questions.classes import known_classes, normalise
-from pipeline.axes.questions.question import NO_ANSWER, read_questions, write_questions
+from pipeline.axes.questions.question import normalise, read_questions
 from pipeline.axes.registry import METRICS
 from pipeline.dag.stage_kinds import evaluation_name
 from pipeline.errors import ArtifactError
 from tests.conftest import ROOT
 from tests.stages.conftest import Dag, run_stage
-from tests.stand_ins.evaluators import save_judge
 
 pytestmark = pytest.mark.slow
 QUESTIONS = ("open-season", "open-coin-side", "capital-france", "capital-italy", "symbol-iron", "is-dolphin-fish")
@@ -98,47 +94,15 @@ def test_samples_do_not_depend_on_what_is_asked_beside_them(answered, tmp_path):
     pd.testing.assert_frame_equal(other.loc[kept.index], kept)
 
 
-def test_a_style_asks_in_its_words_and_may_answer_at_its_length(answered, partition):
+def test_a_style_may_answer_at_its_length_and_has_the_known_answer_that_the_reply_mentions(answered, partition):
     generations = pd.read_parquet(answered.generations("base", "questions"))
     longest = generations.groupby("setting")["num_tokens"].max()
     assert longest["default"] <= 8 < longest["sentence"] <= 12
-    # The answer is the known one that the sentence mentions.
-    coin = partition[(partition["setting"] == "sentence") & (partition["prompt_id"] == "open-coin-side")]
-    replies = generations[(generations["setting"] == "sentence") & (generations["prompt_id"] == "open-coin-side")]
-    sides = [replies["text"].str.lower().str.contains(rf"\b{side}\b").to_numpy() for side in ("heads", "tails")]
-    for own, other, label in zip(sides, sides[::-1], ("heads", "tails"), strict=True):
-        assert (coin["label"].to_numpy()[own & ~other] == label).all()
-    assert (sides[0] ^ sides[1]).any() and (coin["label"].to_numpy()[sides[0] & sides[1]] == NO_ANSWER).all()
-
-
-def test_a_judge_of_entailment_merges_classes_and_is_asked_once(answered, partition, tmp_path):
-    values = yaml.safe_load(answered.params.read_text())
-    nli = save_judge(tmp_path / "nli")
-    weights = load_file(nli / "model.safetensors")
-    # Finds everything to say the same.
-    weights["classifier.bias"][:] = [0, 0, 1000]
-    save_file(weights, nli / "model.safetensors", metadata={"format": "pt"})
-    judge = {"checkpoint": str(nli), "revision": None, "dtype": "float32", "strict": False}
-    judge |= {"max_tokens": 64, "tokens_per_pass": 4096}
-    values["evaluate"]["partition"] = {"rule": "entailment", "judge": judge}
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
-    output = tmp_path / "out.parquet"
-    run_stage(tmp_path / "params.yaml", "partition-questions@embedded-base", output=output)
-    found = pd.read_parquet(output)
-    # What the table of spellings knows stays, the rest joins the first class that the judge finds to say the same.
-    moved = found[found["label"] != partition["label"]]
-    classes = {
-        question.prompt_id: list(known_classes(question))
-        for question in read_questions(answered.path("build-prompts-questions"))
-    }
-    assert len(moved) and (moved["label"] == [classes[name][0] for name in moved["prompt_id"]]).all()
-    assert not any(
-        label in classes[name]
-        for name, label in partition.loc[moved.index, ["prompt_id", "label"]].itertuples(index=False)
-    )
-    given = found[found["label"] != NO_ANSWER]
-    assert given.apply(lambda row: row["label"] in classes[row["prompt_id"]], axis=1).all()
-    assert (found["answer"].fillna("") == partition["answer"].fillna("")).all()
+    coin = (partition["setting"] == "sentence") & (partition["prompt_id"] == "open-coin-side")
+    texts = generations.loc[coin.to_numpy(), "text"].str.lower()
+    for side, other in (("heads", "tails"), ("tails", "heads")):
+        alone = (texts.str.contains(rf"\b{side}\b") & ~texts.str.contains(rf"\b{other}\b")).to_numpy()
+        assert (partition[coin]["label"].to_numpy()[alone] == side).all()
 
 
 def test_evaluations_of_base(answered):
@@ -160,9 +124,8 @@ def test_evaluations_of_base(answered):
     assert 0 < tv["floor"] < tv["value"] <= 1 and tv["n"] == len(QUESTIONS)
     assert semcal.loc[("all", "semcal_accuracy"), "n"] == 4
     assert semcal.loc[("all", "semcal_people_accuracy"), "n"] == len(QUESTIONS)
-    lower, upper = (credal.loc[("all", f"credal_{end}_entropy_nats"), "value"] for end in ("lower", "upper"))
-    assert 0 <= lower < upper
-    assert uncertainty.loc[("all", "uncertainty_ceiling"), "value"] > 0.5
+    assert 0 <= credal.loc[("all", "credal_distance"), "value"] <= 1
+    assert uncertainty.loc[("all", "uncertainty_semantic_entropy_spearman"), "floor"] > 0.5
     few = uncertainty.loc[("all", "uncertainty_semantic_entropy_auroc"), "note"]
     assert few.endswith("an AUROC needs 10 of each")
     assert 0 < inverse.loc[("all", "inv_input_dispersion"), "value"] < 1
@@ -227,32 +190,15 @@ def test_the_entropy_over_steps_weighs_the_default_settings_answers_alike(answer
     np.testing.assert_allclose(mixed, 0.75 * first + 0.25 * second, atol=2e-6)
 
 
-def perturbed_with(answered, tmp_path, **settings) -> Dag:
-    values = yaml.safe_load(answered.params.read_text())
-    values["prompts"]["perturbations"] |= settings
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
-    return Dag(tmp_path / "params.yaml")
-
-
 def test_perturbations_are_of_questions_evenly_spaced_in_the_set(answered, tmp_path):
-    dag = perturbed_with(answered, tmp_path, max_questions=3)
-    dag.run("build-prompts-perturbations@inv_entropy", output=tmp_path / "some.parquet")
+    values = yaml.safe_load(answered.params.read_text())
+    values["prompts"]["perturbations"]["max_questions"] = 3
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    run_stage(tmp_path / "params.yaml", "build-prompts-perturbations@inv_entropy", output=tmp_path / "some.parquet")
     found = read_perturbations(tmp_path / "some.parquet")
     assert list(found) == [QUESTIONS[place] for place in (0, 2, 5)]
     first = found[QUESTIONS[0]]
     assert len(first) == 4 and first[f"{QUESTIONS[0]}~1"] == f"Please answer: {first[f'{QUESTIONS[0]}~0']}"
-
-
-def test_a_question_without_perturbations_is_named(answered, tmp_path):
-    dag = perturbed_with(answered, tmp_path, kind="variants")
-    first, *others = read_questions(answered.path("build-prompts-questions"))
-    write_questions(tmp_path / "questions.parquet", [*others, replace(first, variants=())])
-    with pytest.raises(ArtifactError, match="kind=variants: the question open-season of .* has no perturbations"):
-        dag.run(
-            "build-prompts-perturbations@inv_entropy",
-            prompts=tmp_path / "questions.parquet",
-            output=tmp_path / "out.parquet",
-        )
 
 
 def test_letters_of_options_have_a_law_and_a_class(answered, tmp_path):

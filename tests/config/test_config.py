@@ -146,9 +146,7 @@ def test_bad_overrides_are_named(override, message):
         (["selfreflect=null"], "selfreflect: a value is missing, which is needed by selfreflect"),
         (["generate.selfreflect=null"], "generate.selfreflect: a value is missing"),
         (["prompts.perturbations.number=10"], "10 perturbations need as many templates"),
-        (["evaluate.inverse_entropy.similarity.kind=embedding"], "the similarity embedding needs a checkpoint"),
-        (["evaluate.partition.rule=entailment"], "the rule entailment needs a judge, got null"),
-        (["evaluate.partition=null"], "evaluate.partition: a value is missing, which is needed by human, semcal"),
+        (["generate.questions=null"], "generate.questions: a value is missing, which is needed by human, semcal"),
     ],
 )
 def test_axes_of_questions_need_their_sections(overrides, message):
@@ -159,7 +157,7 @@ def test_axes_of_questions_need_their_sections(overrides, message):
 def test_records_are_read():
     """Of before there were laws or questions, and of settings that are gone."""
     recorded = load_params(ROOT / "results" / "laptop" / "params.yaml")
-    assert recorded.prompts.questions is recorded.generate.questions is recorded.evaluate.partition is None
+    assert recorded.prompts.questions is recorded.generate.questions is recorded.evaluate.inverse_entropy is None
     assert recorded.laws == {} and not {"laws", "human"} & set(recorded.possible_axes)
     assert not any("questions" in download.key for download in downloads(recorded))
     path = ROOT / "results" / "laptop_longer" / "seed_0" / "params.yaml"
@@ -260,7 +258,7 @@ def test_released_code_sets_every_key_where_practice_differs_and_no_other(experi
     for axis in ("structured", "open", "mcq", "novelty", "ssot"):
         assert getattr(params.generate, axis).checkpoint_defaults == ["temperature", "top_p"]
     assert params.generate.ssot.max_new_tokens == 32 and params.evaluate.mcq_parser == "released_code"
-    assert params.retention.gsm8k == "twice" and params.paloma.bos == ["none"]
+    assert params.paloma.bos == ["none"]
 
     def leaves(node, path=""):
         if not isinstance(node, dict) or not node:
@@ -270,11 +268,11 @@ def test_released_code_sets_every_key_where_practice_differs_and_no_other(experi
     before, after = leaves(ours), leaves(theirs)
     changed_keys = {key.split(".")[-1] for key in before | after if before.get(key) != after.get(key)}
     assert changed_keys - {"terminator", "max_new_tokens", "checkpoint_defaults"} == {
-        *("compat", "add_special_tokens", "adapter_dtype", "mcq_parser", "gsm8k", "bos")
+        *("compat", "add_special_tokens", "adapter_dtype", "mcq_parser", "bos")
     }
     # A value on the command line wins over the switch.
-    single = composed_params(f"experiment={experiment}", "compat=released_code", "retention.gsm8k=once")
-    assert single["retention"]["gsm8k"] == "once"
+    single = composed_params(f"experiment={experiment}", "compat=released_code", "evaluate.mcq_parser=strict")
+    assert single["evaluate"]["mcq_parser"] == "strict"
 
 
 def test_the_paper_experiment_does_not_start_without_commits(tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from pipeline.artifacts.prompts import write_prompts
 from pipeline.artifacts.storage import write_json, write_table
 from pipeline.config.params import Params, load_params
 from pipeline.core.prompts.structured import build_split
-from pipeline.core.statistics.paired_tests import TEST_COLUMNS
+from pipeline.core.statistics.condition_tests import TEST_COLUMNS
 from pipeline.report.evaluations import METRIC_COLUMNS, Evaluations, ReportContext
 from pipeline.report.figures.drawing import draw_all
 from tests.conftest import ROOT
@@ -249,32 +249,30 @@ SLICES = ("prose", "code_&_more")
 
 
 def paired_rows(members):
-    """A table of tests from rows of split, metric, difference, margin, adjusted p-values and verdict."""
-    rows = []
-    for split, metric, difference, margin, different, equivalent, verdict in members:
-        interval = (difference - 0.02, difference + 0.02)
-        p_values = (different / 2, equivalent / 2, different, equivalent)
-        rows.append((split, metric, difference, *interval, margin, 0.08, *p_values, verdict))
+    """A table of tests from rows of split, metric, difference, margin, adjusted p-value and verdict."""
+    rows = [
+        (split, metric, difference, difference - 0.02, difference + 0.02, margin, p / 2, p, verdict)
+        for split, metric, difference, margin, p, verdict in members
+    ]
     return pd.DataFrame(rows, columns=list(TEST_COLUMNS))
 
 
 def retention(root, model, condition, value, verdict="cannot tell", prompt_format="chat"):
     """A retention evaluation of three tasks with 100 items each; the first test comes to the given verdict."""
     names = ("retention", model, condition)
+    change = {} if condition == "base" else {"change": -0.1, "change_low": -0.12, "change_high": -0.08}
     rows = [
-        metric_row(*names, split, metric, value + 0.1 * place, n=100, width=0.08)
+        metric_row(*names, split, metric, value + 0.1 * place, n=100, width=0.08) | change
         for place, split in enumerate(TASKS)
         for metric in ("gp_irt", "accuracy")
     ]
-    rows += [metric_row(*names, "all", metric, value, n=300) for metric in ("gp_irt", "accuracy")]
+    rows += [metric_row(*names, "all", metric, value, n=300) | change for metric in ("gp_irt", "accuracy")]
     rows.append(metric_row(*names, "all", "gp_irt_paper_mean", value + 0.05, n=400))
     tables = {}
     if condition != "base":
-        rows += [metric_row(*names, split, "accuracy_difference", -0.1, n=100) for split in TASKS]
-        rows += [metric_row(*names, "all", metric, -0.1) for metric in ("gp_irt_difference", "accuracy_difference")]
         tables["tests"] = paired_rows(
             [
-                (split, "accuracy", -0.1, 0.05, 0.0001, 0.8, verdict if place == 0 else "cannot tell")
+                (split, "accuracy", -0.1, 0.05, 0.0001, verdict if place == 0 else "cannot tell")
                 for place, split in enumerate(TASKS)
             ]
         )

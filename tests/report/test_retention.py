@@ -27,9 +27,10 @@ def test_summary_has_both_axes_and_the_variants_of_text_that_there_are(config):
     rows = scored("retention", "gp_irt", {("alpha", "base", "all"): 0.5, ("alpha", "soft", "all"): 0.4})
     rows += scored("paloma", "perplexity_without_bos", {("alpha", "base", "all"): 9.0})
     table = retention_summary(context_of(config, rows))
-    assert table.header[2:] == ["gp-IRT", "Perplexity without BOS"] and "GSM8K counted once" in table.note
-    assert [cell[:5] for cell in texts(table)["Alpha_1B", "base"]] == ["0.500", "9.00 "]
-    assert texts(table)["Alpha_1B", "soft"][1] == "not run"
+    assert table.header[2:] == ["gp-IRT", "gp-IRT difference", "Perplexity without BOS"]
+    assert "GSM8K counted once" in table.note
+    assert [cell[:5] for cell in texts(table)["Alpha_1B", "base"]] == ["0.500", "—", "9.00 "]
+    assert texts(table)["Alpha_1B", "soft"][2] == "not run"
     assert retention_summary(context_of(config, [])) is None
 
 
@@ -55,8 +56,8 @@ def test_tests_give_difference_interval_p_values_and_verdict_with_its_n(config, 
     rows = [metric_row("retention", "beta", "soft", split, "accuracy", 0.5, n=80) for split in ("tinyMMLU", "other")]
     tests = paired_rows(
         [
-            ("tinyMMLU", "accuracy", -0.06, 0.05, 0.0004, 0.9, "lost"),
-            ("tinyTruthfulQA", "accuracy", 0.01, 0.05, math.nan, 0.123, "cannot tell"),
+            ("tinyMMLU", "accuracy", -0.06, 0.05, 0.0004, "worse"),
+            ("tinyTruthfulQA", "accuracy", 0.01, 0.05, math.nan, "cannot tell"),
         ]
     )
     write_fabricated(tmp_path, rows, tests=tests)
@@ -65,10 +66,10 @@ def test_tests_give_difference_interval_p_values_and_verdict_with_its_n(config, 
     shown = [dict(zip(table.header, row, strict=True)) for row in table.rows]
     assert shown[0] == {
         **{"Model": "Beta 2B", "Condition": "soft", "Task": "tinyMMLU", "Metric": "Accuracy", "n": "80"},
-        **{"Difference": "-0.060", "95% interval": "[-0.080, -0.040]", "Margin": "0.05", "Detectable": "0.080"},
-        **{"p, different": "<0.001", "p, equivalent": "0.900", "Verdict": "lost"},
+        **{"Difference": "-0.060", "95% interval": "[-0.080, -0.040]", "Margin": "0.05"},
+        **{"Adjusted p": "<0.001", "Verdict": "worse"},
     }
-    assert [shown[1][title] for title in ("n", "p, different", "p, equivalent")] == ["—", "—", "0.123"]
+    assert [shown[1][title] for title in ("n", "Adjusted p")] == ["—", "—"]
     assert table.frame.loc[0, "p_difference"] == 0.0002
 
 

@@ -103,13 +103,7 @@ def test_edits(tmp_path, text, expected):
     assert path.read_text() == expected.format(commit)
 
 
-JUDGE = "{checkpoint:owner/nli,revision:null,dtype:float32,strict:false,max_tokens:64,tokens_per_pass:4096}"
-QUESTIONS = [
-    *("prompts.questions.source=owner/questions", "prompts.questions.split=test"),
-    *("evaluate.inverse_entropy.similarity={kind:embedding,checkpoint:owner/encoder}",),
-    *("evaluate.partition.rule=entailment", f"evaluate.partition.judge={JUDGE}"),
-]
-OF_QUESTIONS = ["prompts.questions.revision", "evaluate.partition.judge.revision"]
+QUESTIONS = ["prompts.questions.source=owner/questions", "prompts.questions.split=test"]
 
 
 @pytest.mark.parametrize(
@@ -126,8 +120,7 @@ OF_QUESTIONS = ["prompts.questions.revision", "evaluate.partition.judge.revision
             ],
         ),
         (["axes=[open,paloma]"], ["paloma.revision"]),
-        (["axes=[credal]", *QUESTIONS], OF_QUESTIONS),
-        (["axes=[inv_entropy]", *QUESTIONS], [*OF_QUESTIONS, "evaluate.inverse_entropy.similarity.revision"]),
+        (["axes=[credal]", *QUESTIONS], ["prompts.questions.revision"]),
         (["axes=[mcq]", *QUESTIONS], []),
         (["axes=[mcq]", "prompts.instructions.source=owner/instructions"], ["prompts.instructions.revision"]),
     ],

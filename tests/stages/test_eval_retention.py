@@ -12,7 +12,7 @@ from pipeline.artifacts.irt_artifact import FIELDS, read_irt, write_irt
 from pipeline.artifacts.storage import read_json, read_table, sha256_file, write_table
 from pipeline.config.retention import TINY_TASKS
 from pipeline.core.retention.tasks import COLUMNS, METRICS
-from pipeline.core.statistics.paired_tests import TEST_COLUMNS
+from pipeline.core.statistics.condition_tests import TEST_COLUMNS
 from pipeline.errors import ArtifactError, ConfigError
 from scripts.make_irt_artifact import synthetic_content
 from tests.conftest import ROOT
@@ -124,11 +124,10 @@ def test_evaluation_directory(files):
         values = table[(table["task"] == task) & (table["metric"] == metric)]["value"]
         assert found[column, "accuracy"]["value"] == pytest.approx(values.mean())
         assert found[column, "gp_irt"]["ci_low"] < found[column, "gp_irt"]["value"] < found[column, "gp_irt"]["ci_high"]
-    assert found["all", "gp_irt_paper_mean"]["value"] != found["all", "gp_irt"]["value"]
     assert tests["split"].tolist() == [*COLUMNS, "all"]
     output = paths["output"] / "soft"
-    items = read_table(output / "per_prompt.parquet", ("split", "item", "value", "base_value"))
-    assert len(items) == 600 and items["base_value"].notna().all()
+    items = read_table(output / "per_prompt.parquet", ("split", "item", "value"))
+    assert len(items) == 600
     record = read_json(output / "provenance.json")
     assert record["prompt_format"] == "chat" and record["parameters"]["tests.accuracy_margin"] > 0
 
@@ -138,8 +137,8 @@ def test_without_another_condition_there_is_nothing_to_compare(files, conditions
     params, paths, _ = files
     params.write_text(yaml.safe_dump(yaml.safe_load(params.read_text()) | {"conditions": conditions}))
     metrics, tests = evaluate(params, paths, conditions[0])
-    names = {row["metric"] for row in metrics}
-    assert {"gp_irt", "answer_tokens_mean"} <= names and not any(name.endswith("_difference") for name in names)
+    assert {"gp_irt", "answer_tokens_mean"} <= {row["metric"] for row in metrics}
+    assert all(row["change"] is None for row in metrics)
     assert len(tests) == 0
 
 
@@ -177,7 +176,7 @@ def test_prompt_formats_are_not_mixed(files):
 
 
 def test_the_whole_of_gsm8k_has_an_accuracy_and_enters_no_mean(files, tmp_path):
-    params, paths, own = files
+    params, paths, _ = files
     for seed, name in enumerate(("base", "soft")):
         scores(paths["scores"] / f"{name}.parquet", seed, whole=1319)
 
@@ -191,19 +190,11 @@ def test_the_whole_of_gsm8k_has_an_accuracy_and_enters_no_mean(files, tmp_path):
     row = both["GSM8K (flexible)", "accuracy"]
     # 0.6 with an interval of a binomial of 1,319, not of 100.
     assert row["n"] == 1319 and 0.9 < (row["ci_high"] - row["ci_low"]) / (2 * 1.96 * (0.24 / 1319) ** 0.5) < 1.1
-    pd.testing.assert_frame_equal(tests.loc[tiny_tests.index], tiny_tests)
-    # Alone it has the same figures, and is what all tasks together are.
-    alone, alone_tests = found(["gsm8k"])
-    by_column = {key: row for key, row in both.items() if key[0].startswith(("GSM8K", "gsm8k"))}
-    assert alone == by_column | {
-        ("all", name): by_column["GSM8K (flexible)", name] | {"split": "all"}
-        for name in ("accuracy", "accuracy_difference")
-    }
-    assert (alone_tests["p_difference_adjusted"] == alone_tests["p_difference"]).all()
-    table = read_table(own, ("task", "item"))
-    write_table(own, table[~((table["task"] == "gsm8k") & (table["item"] == 700))])
-    with pytest.raises(ArtifactError, match=r"1318 values of gsm8k under .*; accuracy needs one for each of the items"):
-        found([*TINY_TASKS, "gsm8k"])
+    pd.testing.assert_series_equal(tests["difference"][tiny_tests.index], tiny_tests["difference"])
+    # Alone it is what all tasks together are.
+    alone, _ = found(["gsm8k"])
+    assert alone["GSM8K (flexible)", "accuracy"] == row
+    assert alone["all", "accuracy"]["value"] == row["value"] and ("all", "gp_irt") not in alone
 
 
 def test_how_answers_are(files):

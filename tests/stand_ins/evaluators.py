@@ -58,27 +58,6 @@ def save_classifier(directory: Path, num_labels: int = 2) -> Path:
     return directory
 
 
-def save_judge(directory: Path) -> Path:
-    """A model of natural language inference: ``save_classifier`` with its labels, and a layout of pairs of texts."""
-    import json
-
-    from tokenizers import processors
-    from transformers import AutoTokenizer
-
-    save_classifier(directory, num_labels=3)
-    labels = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
-    config = json.loads((directory / "config.json").read_text())
-    config |= {"id2label": dict(enumerate(labels)), "label2id": {label: place for place, label in enumerate(labels)}}
-    (directory / "config.json").write_text(json.dumps(config))
-    tokenizer = AutoTokenizer.from_pretrained(directory)
-    special = [(token, tokenizer.convert_tokens_to_ids(token)) for token in ("[CLS]", "[SEP]")]
-    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=special
-    )
-    tokenizer.save_pretrained(directory)
-    return directory
-
-
 GEMMA_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}<turn> {{ message['role'][:1] }} {{ message['content'] | trim }} "
     "<end> {% endfor %}"

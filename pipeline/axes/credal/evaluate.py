@@ -4,18 +4,16 @@ The members p_1, ..., p_S are the laws under the decoding settings, over the sam
 hull. No model is loaded.
 """
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import linprog, minimize
-from scipy.special import entr, softmax
+from scipy.optimize import linprog
 
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.questions.answers import Answers, answer_rows, read_partitions
-from pipeline.axes.questions.people import PeopleSplit, people_splits, upper_band
-from pipeline.axes.questions.question import Question, read_questions
+from pipeline.axes.questions.answers import Answers, answer_rows, class_counts, read_partitions
+from pipeline.axes.questions.people import PeopleSplit, asked_questions, people_splits, upper_band
+from pipeline.axes.questions.question import Question
 from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.summarise import mean_of
@@ -23,8 +21,7 @@ from pipeline.dag.execution import StageRun, command_line
 
 SPLITS = 20
 """Splits of people behind a distance and its band."""
-MEASURES = ("distance", "covered", "lower_entropy_nats", "upper_entropy_nats")
-STATISTICS = {f"credal_{name}": mean_of(name) for name in MEASURES}
+STATISTICS = {f"credal_{name}": mean_of(name) for name in ("distance", "covered")}
 FLOORS = {"credal_distance": "people_distance", "credal_covered": 0.95}
 
 
@@ -48,26 +45,12 @@ def hull_distance(members: np.ndarray, law: np.ndarray) -> float:
     return float(found.fun)
 
 
-def entropy_bounds(members: np.ndarray) -> dict[str, float]:
-    """Least and largest entropy over the set of members float64[S, K], in nats; the least is a member's."""
-    own = entr(members).sum(axis=-1)
-    # Concave in the mixture's weights.
-    found = minimize(
-        lambda logits: -entr(softmax(logits) @ members).sum(),
-        np.zeros(len(members)),
-        tol=1e-12,
-        options={"maxiter": 500},
-    )
-    # No less than a vertex, which finite logits only come near to.
-    upper = max(-float(found.fun), float(own.max()))
-    return {"lower_entropy_nats": float(own.min()), "upper_entropy_nats": upper}
-
-
-def laws_of(members: Sequence[Sequence[str]], others: Sequence[str] = ()) -> np.ndarray:
-    """Laws float64[S, K] of lists of classes, over the classes of all of them and ``others``, in that order."""
-    names = {name: place for place, name in enumerate(dict.fromkeys((*others, *(x for own in members for x in own))))}
-    counts = [np.bincount([names[label] for label in own], minlength=len(names)) for own in members]
-    return np.array([own / own.sum() for own in counts])
+def split_distance(split: PeopleSplit, members: Sequence[Sequence[str | None]]) -> float:
+    """Distance of the law of the people asked from the mixtures of the members' answers, spellings each."""
+    labels = [split.classes(own) for own in members]
+    law = split.law | dict.fromkeys((label for own in labels for label in own if label not in split.law), 0.0)
+    counts = np.array([class_counts(own, law)[0] for own in labels])
+    return hull_distance(counts / counts.sum(axis=1, keepdims=True), np.array(list(law.values())))
 
 
 def coverage_row(
@@ -78,30 +61,22 @@ def coverage_row(
     for split in splits:
         size = len(split.held_out[0])
         chosen = [[own[place] for place in rng.choice(len(own), min(len(own), size), replace=False)] for own in members]
-        for sources in (chosen, split.held_out):
-            found = laws_of([split.classes(own) for own in sources], list(split.law))
-            people = np.pad(list(split.law.values()), (0, found.shape[1] - len(split.law)))
-            distances.append(hull_distance(found, people))
-    distances = np.reshape(distances, (-1, 2))
-    distance, of_people = distances.mean(axis=0).tolist()
-    band = upper_band(distances[:, 1])
+        distances.append((split_distance(split, chosen), split_distance(split, split.held_out)))
+    distance, of_people = np.mean(distances, axis=0).tolist()
+    band = upper_band([people for _, people in distances])
     return {"distance": distance, "people_distance": of_people, "covered": float(distance <= band + 1e-9)}
 
 
 def main(run: StageRun, model: str, prompts: Path, partitions: Path, output: Path) -> None:
     """Write an evaluation."""
-    questions, seed, evaluation = read_questions(prompts), run.params.seed, ModelEvaluation(run, "credal", model)
+    seed, evaluation, questions = run.params.seed, ModelEvaluation(run, "credal", model), asked_questions(prompts)
     settings = (DEFAULT_SETTING, *run.params.generate.questions.settings)
     answers = read_partitions(evaluation, partitions, questions, settings)
 
     def row(question: Question, own: Answers, condition: str) -> dict[str, float]:
-        members = [answers[condition][setting][question.prompt_id] for setting in settings]
-        bounds = entropy_bounds(laws_of([each.labels for each in members]))
-        if not question.human:
-            return {**bounds, **dict.fromkeys(("distance", "people_distance", "covered"), math.nan)}
+        members = [answers[condition][setting][question.prompt_id].spellings for setting in settings]
         splits = people_splits(question, len(own.labels), seed=seed, number=SPLITS, samples=len(members))
-        rng = random_stream(seed, "subset", question.prompt_id)
-        return {**bounds, **coverage_row(splits, [each.spellings for each in members], rng)}
+        return coverage_row(splits, members, random_stream(seed, "subset", question.prompt_id))
 
     rows = answer_rows(answers, questions, row)
     evaluation.summarise(rows, STATISTICS, FLOORS)

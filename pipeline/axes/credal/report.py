@@ -14,12 +14,9 @@ REPORT = AxisReport(
                 Column("credal_distance", "floor", "Distance of people"),
                 Column("credal_distance", "change", "Change"),
                 Column("credal_covered"),
-                Column("credal_lower_entropy_nats"),
-                Column("credal_upper_entropy_nats"),
             ),
             "Distance: total variation of people's law from the nearest mixture of the laws; of people: from the "
-            "mixtures of as many samples of held-out people. Covered: questions at most at the 95% quantile of that. "
-            "Entropies of the set's members and mixtures, in nats.",
+            "mixtures of as many samples of held-out people. Covered: questions at most at the 95% quantile of that.",
         ),
     ),
 )

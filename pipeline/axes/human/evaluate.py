@@ -7,12 +7,11 @@ import numpy as np
 
 from pipeline.axes.evaluation import ModelEvaluation
 from pipeline.axes.questions.answers import Answers, answer_rows, answer_splits, class_counts, read_partitions
-from pipeline.axes.questions.people import PeopleSplit, people_splits, upper_band
-from pipeline.axes.questions.question import OTHER, Question, read_questions
+from pipeline.axes.questions.people import PeopleSplit, asked_questions, people_splits, upper_band
+from pipeline.axes.questions.question import OTHER, Question
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.summarise import mean_of
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.errors import ArtifactError
 
 MEASURES = ("tv", "recall", "other_mass")
 STATISTICS = {f"human_{name}": mean_of(name) for name in (*MEASURES, "within_band")}
@@ -41,11 +40,10 @@ def question_row(
         chosen = rng.choice(len(spellings), min(len(held_out), len(spellings)), replace=False)
         own.append(agreement(split.law, split.classes([spellings[place] for place in chosen])))
         people.append(agreement(split.law, split.classes(held_out)))
-    means, floors = np.mean(own, axis=0).tolist(), np.mean(people, axis=0).tolist()
-    band = upper_band([row[0] for row in people])
+    means, band = np.mean(own, axis=0).tolist(), upper_band([row[0] for row in people])
     return {
         **dict(zip(MEASURES, means, strict=True)),
-        **{f"people_{name}": value for name, value in zip(MEASURES, floors, strict=True)},
+        **dict(zip((f"people_{name}" for name in MEASURES), np.mean(people, axis=0).tolist(), strict=True)),
         "within_band": float(means[0] <= band + 1e-9),
     }
 
@@ -53,9 +51,7 @@ def question_row(
 def main(run: StageRun, model: str, prompts: Path, partitions: Path, output: Path) -> None:
     """Write an evaluation; no model is loaded."""
     params, settings, evaluation = run.params, answer_splits(run.params), ModelEvaluation(run, "human", model)
-    questions = [question for question in read_questions(prompts) if question.human]
-    if not questions:
-        raise ArtifactError(f"{prompts} has no question that people were asked, which the axis human needs")
+    questions = asked_questions(prompts)
     answers = read_partitions(evaluation, partitions, questions, settings.values())
 
     def row(question: Question, own: Answers, condition: str) -> dict[str, float]:

@@ -2,14 +2,14 @@
 
 States are the question x_0 and its perturbations x_1 to x_n. Similarities of the prompts, and those of one answer to
 each, make Markov chains on them, P_x and P_y; Inv-Entropy is the entropy of the diagonal c of P_y P_x, how a walk goes
-from answers back to prompts: - sum of c ln c, in nats.
+from answers back to prompts: - sum of c ln c, in nats. Similarities are |cosine| of counts of three characters.
 
 Identical answers give the entropy of a uniform start after one step of P_x, so the excess over that is what the answers
 add: exactly 0 where they are all the same. (ln(n + 1) is that only where P_x is doubly stochastic.) The excess grows
 with the answers' dispersion only while the terms are below 1 / e; near paraphrases leave little room.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +19,16 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.axes.evaluation import ModelEvaluation
 from pipeline.axes.inv_entropy.perturb import read_perturbations
-from pipeline.axes.questions.answers import Answers, answer_rows, answer_texts, read_partitions
-from pipeline.axes.questions.discrimination import answer_is_right, auroc_of
+from pipeline.axes.questions.answers import (
+    Answers,
+    answer_is_right,
+    answer_rows,
+    answer_texts,
+    auroc_of,
+    read_partitions,
+)
 from pipeline.axes.questions.question import Question, read_questions
 from pipeline.config.conditions import answer_protocol
-from pipeline.config.evaluation import SimilarityConfig
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.summarise import mean_of
 from pipeline.dag.execution import StageRun, command_line
@@ -38,27 +43,23 @@ STATISTICS = {
 }
 
 
-def ngram_counts(texts: Sequence[str]) -> np.ndarray:
-    """How often each run of GRAM characters is in each of n texts, float64[n, g]: a stand-in for embeddings."""
+def similarities(texts: Sequence[str]) -> np.ndarray:
+    """|cosine| of how often each run of GRAM characters is in each of n texts: float64[n, n], 1 on the diagonal.
+
+    (1 + cosine) / 2 of counts is never below 1/2, which leaves the measures no room.
+    """
     places: dict[str, int] = {}
     rows = []
     for text in texts:
         padded = f" {' '.join(text.lower().split())} "
         grams = [padded[start : start + GRAM] for start in range(len(padded) - GRAM + 1)]
         rows.append([places.setdefault(gram, len(places)) for gram in grams])
-    return np.array([np.bincount(row, minlength=len(places)) for row in rows], dtype=np.float64)
-
-
-def cosine_similarities(vectors: np.ndarray) -> np.ndarray:
-    """|cosine| of all pairs of n embeddings, float64[n, d]: float64[n, n], 1 on the diagonal.
-
-    (1 + cosine) / 2 of counts is never below 1/2, which leaves the measures no room."""
-    vectors = np.asarray(vectors, dtype=np.float64)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.where(lengths > 0, lengths, 1)
-    found = np.clip(np.abs(unit @ unit.T), 0, 1)
-    np.fill_diagonal(found, 1)
-    return found
+    counts = np.array([np.bincount(row, minlength=len(places)) for row in rows], dtype=np.float64)
+    lengths = np.linalg.norm(counts, axis=1, keepdims=True)
+    unit = counts / np.where(lengths > 0, lengths, 1)
+    alike = np.clip(np.abs(unit @ unit.T), 0, 1)
+    np.fill_diagonal(alike, 1)
+    return alike
 
 
 def dispersion(similarity: np.ndarray) -> np.ndarray:
@@ -74,8 +75,8 @@ def inverse_entropy(inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray
     Of similarities of the m prompts, float64[m, m], and of one answer to each, float64[..., m, m].
     """
     forward, backward = (side / side.sum(axis=-1, keepdims=True) for side in (inputs, outputs))
-    found = entr(np.einsum("...ij,ji->...i", backward, forward)).sum(axis=-1)
-    return found, found - entr(forward.mean(axis=0)).sum()
+    entropy = entr(np.einsum("...ij,ji->...i", backward, forward)).sum(axis=-1)
+    return entropy, entropy - entr(forward.mean(axis=0)).sum()
 
 
 def mean_measures(
@@ -92,18 +93,6 @@ def mean_measures(
     return dict(zip(MEANS, map(float, values), strict=True))
 
 
-def _open_similarity(run: StageRun, config: SimilarityConfig) -> Callable[[Sequence[str]], np.ndarray]:
-    """What makes comparable vectors float64[n, d] of n texts, recorded with all that they depend on."""
-    if config.kind == "ngrams":
-        run.record.add(similarity={"kind": config.kind, "characters": GRAM})
-        return ngram_counts
-    from pipeline.engines.judges.text_judges import embedding_identity, open_embedder
-
-    identity = embedding_identity(config)
-    run.record.add(similarity=identity)
-    return open_embedder(config, identity)
-
-
 def main(
     run: StageRun, model: str, prompts: Path, perturbations: Path, generations: Path, partitions: Path, output: Path
 ) -> None:
@@ -116,18 +105,14 @@ def main(
     for condition, path in evaluation.paths(generations):
         protocol, tables = answer_protocol(params, model, condition), rows_by_prompt(path, GENERATION_COLUMNS, ids)
         texts[condition] = {name: [text or "" for text in answer_texts(protocol, tables[name])] for name in ids}
-    embed, alike = _open_similarity(run, params.evaluate.inverse_entropy.similarity), {}
-    for question, asked in requests.items():
-        given = dict.fromkeys(text for own in texts.values() for name in asked for text in own[name])
-        # Vectors of one call alone can be compared: those of all conditions are made together.
-        found = cosine_similarities(embed([*asked.values(), *given]))
-        size, places = len(asked), {text: place for place, text in enumerate(given)}
-        alike[question] = found[:size, :size], found[size:, size:], places
 
     def row(question: Question, own: Answers, condition: str) -> dict[str, float]:
-        name = question.prompt_id
-        inputs, outputs, places = alike[name]
-        chosen = np.array([[places[text] for text in texts[condition][request]] for request in requests[name]])
+        name, asked = question.prompt_id, requests[question.prompt_id]
+        answers = [texts[condition][request] for request in asked]
+        given = list(dict.fromkeys(text for replies in answers for text in replies))
+        chosen = np.array([[given.index(text) for text in replies] for replies in answers])
+        alike = similarities([*asked.values(), *given])
+        inputs, outputs = alike[: len(asked), : len(asked)], alike[len(asked) :, len(asked) :]
         means = mean_measures(inputs, chosen, outputs, draws=draws, rng=random_stream(seed, "draws", name))
         return {**means, "right": answer_is_right(question, own.labels, random_stream(seed, "ties", name))}
 

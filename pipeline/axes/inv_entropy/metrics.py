@@ -18,9 +18,7 @@ _metric = partial(
 )
 _excess = partial(_metric, unit="nats", function=f"{EVALUATE}:inverse_entropy", column="Excess")
 _spread = partial(_metric, unit="dissimilarity", function=f"{EVALUATE}:dispersion")
-_area = partial(
-    _metric, unit="probability", direction="higher", function="pipeline.axes.questions.discrimination:auroc"
-)
+_area = partial(_metric, unit="probability", direction="higher", function="pipeline.axes.questions.answers:auroc")
 EXCESS = "H(diagonal of P_y P_x) - H(u P_x), u uniform: what the answers add; 0 where they are all the same."
 WRONG = "P(larger on a question answered wrongly than rightly), ties half; undefined with fewer than ten of either."
 METRICS = (

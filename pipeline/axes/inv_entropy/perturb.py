@@ -8,40 +8,31 @@ from pipeline.artifacts.prompts import read_text_prompts, write_text_prompts
 from pipeline.axes.questions.question import read_questions
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.errors import ArtifactError
 
 
 def read_perturbations(path: Path) -> dict[str, dict[str, str]]:
     """Texts by request (ID~0 and so on) and question: the question's own, then its perturbations, in file order."""
-    found: dict[str, dict[str, str]] = {}
+    requests: dict[str, dict[str, str]] = {}
     for prompt in read_text_prompts(path):
-        found.setdefault(prompt.category, {})[prompt.prompt_id] = prompt.text
-    return found
+        requests.setdefault(prompt.category, {})[prompt.prompt_id] = prompt.text
+    return requests
 
 
 def main(run: StageRun, prompts: Path, output: Path) -> None:
-    """Write the requests of ``prompts.perturbations``. Raises ArtifactError for a question that has none."""
+    """Write the requests of ``prompts.perturbations``."""
     config, questions = run.params.prompts.perturbations, read_questions(prompts)
     if config.max_questions is not None and config.max_questions < len(questions):
         places = np.linspace(0, len(questions) - 1, config.max_questions).round().astype(int)
         questions = [questions[place] for place in places]
-    found = []
+    requests = []
     for question in questions:
-        texts = question.variants
-        if config.kind == "templates":
-            texts = [template.replace("{prompt}", question.text) for template in config.templates]
-        texts = [text for text in dict.fromkeys(texts[: config.number]) if text != question.text]
-        if not texts:
-            raise ArtifactError(
-                f"prompts.perturbations.kind={config.kind}: the question {question.prompt_id} of {prompts} has no "
-                "perturbations; one at least is needed"
-            )
-        name = question.prompt_id
-        asked = enumerate([question.text, *texts])
-        found += [TextPrompt(f"{name}~{number}", "perturbations", name, text) for number, text in asked]
-    write_text_prompts(output, found)
-    run.write_record(num_questions=len(questions), num_perturbations=len(found) - len(questions))
-    print(f"{len(questions)} questions, {len(found) - len(questions)} perturbations ({config.kind})")
+        texts = [template.replace("{prompt}", question.text) for template in config.templates[: config.number]]
+        for number, text in enumerate(dict.fromkeys([question.text, *texts])):
+            name = question.prompt_id
+            requests.append(TextPrompt(f"{name}~{number}", "perturbations", name, text))
+    write_text_prompts(output, requests)
+    run.write_record(num_questions=len(questions), num_perturbations=len(requests) - len(questions))
+    print(f"{len(questions)} questions, {len(requests) - len(questions)} perturbations")
 
 
 if __name__ == "__main__":

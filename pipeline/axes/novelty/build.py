@@ -4,14 +4,13 @@ from pathlib import Path
 
 from pipeline.artifacts.prompts import write_text_prompts
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.sources.prompt_sets import NOVELTY, read_novelty_prompts, source_revision
+from pipeline.sources.prompt_sets import NOVELTY, read_novelty_prompts, recorded_revision
 
 
 def main(run: StageRun, output: Path) -> None:
     """Write the prompts of ``prompts.novelty``."""
     config = run.params.prompts.novelty
-    revision = source_revision(NOVELTY, config.source, config.revision)
-    run.record.add(revision=revision)
+    revision = recorded_revision(run, NOVELTY, config)
     prompts = read_novelty_prompts(config, revision)
     write_text_prompts(output, prompts)
     run.write_record(num_prompts=len(prompts))

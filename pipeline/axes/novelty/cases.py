@@ -1,13 +1,13 @@
 """Qualitative NoveltyBench cases, Tables 11 to 19: chosen as arXiv:2605.11845, Appendix D.5 says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import zip_longest
 
 import numpy as np
 import pandas as pd
 
 from pipeline.axes.novelty.metrics import UTILITY
-from pipeline.report.evaluations import Evaluations, rows_of
+from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.table import Table
 from pipeline.report.table_text import shorten
 
@@ -71,40 +71,35 @@ def case_tables(
     utilities = [rows.loc[rows["condition"] == name, "utility"] for name in COMPARED]
     best = classes.sort_values(["rating", "class_index"], ascending=[False, True])
     best = best.groupby(["model", "prompt_id", "condition"]).head(SHOWN_CLASSES)
+    suffix, warning = ("_stand_in", "With stand-in evaluators (not those of the paper). ") if stand_in else ("", "")
     tables = []
-    for first_table, (regime, name, difference) in REGIMES.items():
+    for first_table, (regime, compared, difference) in REGIMES.items():
         differences = difference(*utilities).dropna()
         for number, pair in enumerate(select_cases(differences), start=first_table):
-            caption = f"{regime}: utility {name} = {differences[pair]:+.2f}. Model: {models[pair[0]]}"
+            name, gain = f"table{number}{suffix}", f"utility {compared} = {differences[pair]:+.2f}"
+            caption = f"Table {number}. {warning}{regime}: {gain}. Model: {models[pair[0]]}"
             own = rows.loc[[pair]].reset_index().set_index("condition", drop=False).loc[list(COMPARED)]
-            shown = best[(best["model"] == pair[0]) & (best["prompt_id"] == pair[1])]
-            tables.append(_case(number, caption, own, shown, stand_in))
+            own = own.reset_index(drop=True)
+            frame = own.merge(best, on=["model", "condition", "prompt_id"])
+            headers, columns = ["Prompt"], [[shorten(own["prompt"].iloc[0], PROMPT_LIMIT)]]
+            for row in own.itertuples():
+                headers.append(f"{row.condition} ({row.distinct:.0f} / {row.utility:.2f})")
+                shown = frame[frame["condition"] == row.condition]
+                # An empty text would look like no response.
+                texts = (shorten(text, RESPONSE_LIMIT) or "(empty response)" for text in shown["representative"])
+                columns.append([f"{text} ({rating:g})" for text, rating in zip(texts, shown["rating"], strict=True)])
+            cells = list(zip_longest(*columns, fillvalue=""))
+            tables.append(Table(name, caption, headers, cells, 1, frame, NOTE.format(name=name)))
     return tables
 
 
-def _case(number: int, caption: str, own: pd.DataFrame, classes: pd.DataFrame, stand_in: bool) -> Table:
-    """A case: ``own`` has its row under each of COMPARED, ``classes`` the shown ones."""
-    headers, columns = ["Prompt"], [[shorten(own["prompt"].iloc[0], PROMPT_LIMIT)]]
-    for row in own.itertuples():
-        found = classes[classes["condition"] == row.condition]
-        headers.append(f"{row.condition} ({row.distinct:.0f} / {row.utility:.2f})")
-        # An empty text would look like no response.
-        texts = (shorten(text, RESPONSE_LIMIT) or "(empty response)" for text in found["representative"])
-        columns.append([f"{text} ({rating:g})" for text, rating in zip(texts, found["rating"], strict=True)])
-    name = f"table{number}_stand_in" if stand_in else f"table{number}"
-    caption = f"Table {number}. {'With stand-in evaluators (not those of the paper). ' if stand_in else ''}{caption}"
-    frame = own.reset_index(drop=True).merge(classes, on=["model", "condition", "prompt_id"])
-    texts = list(zip_longest(*columns, fillvalue=""))
-    return Table(name, caption, headers, texts, 1, frame, NOTE.format(name=name))
-
-
-def novelty_cases(evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
+def novelty_cases(context: ReportContext) -> list[Table]:
     """Tables 11 to 19, of the models scored by the benchmark's evaluators and apart from them by stand-ins."""
     cases: list[Table] = []
-    for stand_in, metric in UTILITY.items() if set(COMPARED) <= set(conditions) else ():
-        scored = rows_of(evaluations.metrics, axis="novelty", metric=metric).groupby("model")["condition"].agg(set)
-        complete = [model for model in models if set(COMPARED) <= scored.get(model, set())]
+    for stand_in, metric in UTILITY.items() if set(COMPARED) <= set(context.conditions) else ():
+        scored = rows_of(context.metrics, axis="novelty", metric=metric).groupby("model")["condition"].agg(set)
+        complete = [model for model in context.names if set(COMPARED) <= scored.get(model, set())]
         parts = (("per_prompt", PROMPT_COLUMNS), ("classes", CLASS_COLUMNS))
-        tables = (evaluations.stacked("novelty", name, columns, complete, COMPARED) for name, columns in parts)
-        cases += case_tables(*tables, models, stand_in)
+        tables = (context.evaluations.stacked("novelty", *part, complete, COMPARED) for part in parts)
+        cases += case_tables(*tables, context.names, stand_in)
     return cases

@@ -1,16 +1,10 @@
 """Tables of NoveltyBench: 10 of the paper, and the cases of 11 to 19."""
 
-from collections.abc import Sequence
-
 from pipeline.axes.novelty.cases import novelty_cases
 from pipeline.axes.registry import METRICS
 from pipeline.report.axis_report import AxisReport
-from pipeline.report.evaluations import ReportContext
-from pipeline.report.table import Column, Table, TableSpec
+from pipeline.report.table import Column, TableSpec
 
-STAND_IN_WARNING = (
-    "Stand-ins for the benchmark's classifier and reward model give figures that are not comparable with the paper's."
-)
 TABLE = TableSpec(
     "table10",
     "Table 10. NoveltyBench by split",
@@ -20,16 +14,11 @@ TABLE = TableSpec(
         for split, shown in (("curated", "curated"), ("wildchat", "WildChat"))
     ],
     "Distinct: mean number of classes among a prompt's responses. Utility: the patience-discounted rating of the first "
-    f"response of each class, 0 to 10. {STAND_IN_WARNING}",
+    "response of each class, 0 to 10. Stand-ins for the benchmark's classifier and reward model give figures that are "
+    "not comparable with the paper's.",
 )
-
-
-def _cases(context: ReportContext) -> Sequence[Table]:
-    return novelty_cases(context.evaluations, context.names, context.conditions)
-
-
 REPORT = AxisReport(
     "Several responses to each prompt: how many differ in content (Distinct), and what they are worth to a reader who "
     "asks again (Utility).",
-    (TABLE, _cases),
+    (TABLE, novelty_cases),
 )

@@ -14,8 +14,6 @@ from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.json_lines import write_json_lines
 from pipeline.artifacts.novelty import PARTITION_FIELDS, read_splits
 from pipeline.artifacts.storage import write_json, write_table
-from pipeline.config.evaluation import RewardConfig
-from pipeline.config.models import ModelConfig
 from pipeline.core.language.novelty import (
     LIKELIHOOD_RATING_THRESHOLDS,
     RATING_THRESHOLDS,
@@ -30,21 +28,11 @@ from pipeline.stages.resumable import pair_scores, resumable
 THRESHOLDS = {"skywork": RATING_THRESHOLDS, "likelihood": LIKELIHOOD_RATING_THRESHOLDS}
 
 
-def open_likelihood(settings: RewardConfig, config: ModelConfig, model_report: Path) -> Any:
-    """The evaluated model's base checkpoint as a stand-in reward model."""
-    from pipeline.engines.judges.text_judges import LikelihoodReward
-    from pipeline.engines.loading.chat import answer_terminator
-    from pipeline.engines.loading.conditioned_model import open_model
-
-    opened = open_model(config, model_report)
-    terminator = answer_terminator(opened.tokenizer, config.terminator)
-    limits = {"max_length": settings.max_length, "tokens_per_pass": settings.tokens_per_pass}
-    return LikelihoodReward(opened.model, opened.tokenizer, opened.encode, terminator, **limits)
-
-
 def main(run: StageRun, model: str, condition: str, model_report: Path, partitions: Path, output: Path) -> None:
     """Write the ratings and the utility of every prompt's responses into ``output``."""
-    from pipeline.engines.judges.text_judges import open_sequence_reward, reward_identity
+    from pipeline.engines.judges.text_judges import LikelihoodReward, open_sequence_reward, reward_identity
+    from pipeline.engines.loading.chat import answer_terminator
+    from pipeline.engines.loading.conditioned_model import open_model
 
     settings, patience = run.params.evaluate.novelty.reward, run.params.evaluate.novelty.patience
     stand_in = settings.kind == "likelihood"
@@ -52,33 +40,33 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, partitio
     run.record.add(reward=identity)
 
     def open_scorer() -> Any:
-        if stand_in:
-            return open_likelihood(settings, run.params.models[model], model_report)
-        return open_sequence_reward(settings, identity)
+        if not stand_in:
+            return open_sequence_reward(settings, identity)
+        config = run.params.models[model]
+        opened = open_model(config, model_report)
+        terminator = answer_terminator(opened.tokenizer, config.terminator)
+        limits = {"max_length": settings.max_length, "tokens_per_pass": settings.tokens_per_pass}
+        return LikelihoodReward(opened.model, opened.tokenizer, opened.encode, terminator, **limits)
 
     splits = read_splits(partitions, "partitions.jsonl", PARTITION_FIELDS)
     entries = [(split, entry) for split, rows in splits.items() for entry in rows]
-    firsts = [representatives(entry["partition"]) for _, entry in entries]
-    pairs = [
-        (entry["prompt"], entry["generations"][first])
-        for (_, entry), own in zip(entries, firsts, strict=True)
-        for first in own
-    ]
+    texts = [[entry["generations"][first] for first in representatives(entry["partition"])] for _, entry in entries]
+    pairs = [(entry["prompt"], text) for (_, entry), own in zip(entries, texts, strict=True) for text in own]
     with resumable(run, "response", len(set(pairs))) as done:
-        rewards = np.split(pair_scores(done, open_scorer)(pairs), np.cumsum(list(map(len, firsts)))[:-1])
+        rewards = np.split(pair_scores(done, open_scorer)(pairs), np.cumsum(list(map(len, texts)))[:-1])
         classes = []
-        for (split, entry), values in zip(entries, rewards, strict=True):
+        for (split, entry), own, values in zip(entries, texts, rewards, strict=True):
             ratings = [rating(float(value), THRESHOLDS[settings.kind]) for value in values]
-            own = {
+            columns = {
                 "prompt_id": f"{split}.{entry['id']}",
                 "split": split,
                 "class_index": range(len(values)),
-                "representative": [entry["generations"][first] for first in representatives(entry["partition"])],
+                "representative": own,
                 "size": np.bincount(entry["partition"]),
                 "reward": values,
                 "rating": ratings,
             }
-            classes.append(pd.DataFrame(own))
+            classes.append(pd.DataFrame(columns))
             entry["generation_scores"] = generation_ratings(entry["partition"], ratings)
             entry["partition_scores"] = ratings
             entry["utility"] = utility(entry["generation_scores"], patience)

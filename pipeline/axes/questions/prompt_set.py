@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipeline.axes.questions.classes import normalise
 from pipeline.axes.questions.question import HumanClass, Question, question_problem, with_options, write_questions
 from pipeline.config.prompts import QuestionsConfig
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
-from pipeline.sources.prompt_sets import Row, read_rows, row_id, row_text, source_revision
+from pipeline.sources.prompt_sets import Row, read_rows, recorded_revision, row_id, row_text
 
 KEY = "prompts.questions"
 
@@ -34,13 +33,12 @@ def prompt_set(config: QuestionsConfig, revision: str | None) -> list[Question]:
         # The row's shape is not that of its format.
         except (AttributeError, KeyError, TypeError) as error:
             raise ArtifactError(f"{where}: not a question of the format {config.format} ({error!r})") from None
-        if problem := question_problem(question, normalise):
+        if problem := question_problem(question):
             raise ArtifactError(f"{where} ({question.prompt_id}): {problem}")
         if question.prompt_id in questions:
             raise ArtifactError(f"{where}: the id {question.prompt_id!r} is there twice")
-        shown = [with_options(text, question.options) for text in (question.text, *question.variants)]
-        text, *variants = [config.template.replace("{prompt}", each) for each in shown]
-        questions[question.prompt_id] = replace(question, text=text, variants=tuple(variants), bare=shown[0])
+        bare = with_options(question.text, question.options)
+        questions[question.prompt_id] = replace(question, text=config.template.replace("{prompt}", bare), bare=bare)
     if not questions:
         raise ArtifactError(f"{config.source} has no questions")
     return list(questions.values())
@@ -48,10 +46,10 @@ def prompt_set(config: QuestionsConfig, revision: str | None) -> list[Question]:
 
 def _texts(row: Mapping[str, Any], field: str, where: str) -> tuple[str, ...]:
     """A list of texts; empty where the field is missing or null."""
-    found = row.get(field)
-    if found is not None and not (isinstance(found, list) and all(isinstance(text, str) for text in found)):
-        raise ArtifactError(f"{where}: the field {field!r} must be a list of texts or null, got {found!r}")
-    return tuple(found or ())
+    texts = row.get(field)
+    if texts is not None and not (isinstance(texts, list) and all(isinstance(text, str) for text in texts)):
+        raise ArtifactError(f"{where}: the field {field!r} must be a list of texts or null, got {texts!r}")
+    return tuple(texts or ())
 
 
 def _count(value: Any, field: str, where: str) -> int:
@@ -66,13 +64,13 @@ def _spellings(item: Mapping[str, Any], where: str) -> dict[str, int]:
     if not isinstance(members, dict):
         first, *others = _texts(item, "members", where) or ("",)
         members = {first: count - len(others), **dict.fromkeys(others, 1)} if first else {}
-    found = {str(name): _count(number, "members", where) for name, number in members.items()}
-    if found and sum(found.values()) != count:
+    people = {str(name): _count(number, "members", where) for name, number in members.items()}
+    if people and sum(people.values()) != count:
         raise ArtifactError(
             f"{where}: the class {item['label']!r} has a count of {count} people, and its members add up to "
-            f"{sum(found.values())}"
+            f"{sum(people.values())}"
         )
-    return found
+    return people
 
 
 def _own(row: Row, where: str) -> Question:
@@ -85,7 +83,6 @@ def _own(row: Row, where: str) -> Question:
         _texts(row, "gold", where),
         tuple(HumanClass(item["label"], _spellings(item, where)) for item in human["classes"]),
         _count(human["n"], "n", where),
-        _texts(row, "variants", where),
     )
 
 
@@ -109,8 +106,7 @@ FORMATS = {"questions": (("prompt_id", "prompt"), _own), "protoqa": (("metadata"
 def main(run: StageRun, output: Path) -> None:
     """Write the questions of ``prompts.questions``."""
     config = run.params.prompts.questions
-    revision = source_revision(KEY, config.source, config.revision)
-    run.record.add(revision=revision)
+    revision = recorded_revision(run, KEY, config)
     questions = prompt_set(config, revision)
     write_questions(output, questions)
     asked, right = sum(bool(q.human) for q in questions), sum(bool(q.gold) for q in questions)

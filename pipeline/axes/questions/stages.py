@@ -31,7 +31,7 @@ CLASSES = Stage(
     reads={"prompts": PROMPTS, "generations": GENERATIONS},
     writes={"output": PARTITIONS},
     records=record(PARTITIONS),
-    parameters=("evaluate.partition", "generate.questions.styles", "models.{model}.chat"),
+    parameters=("generate.questions.styles", "models.{model}.chat"),
     device="gpu",
 )
 

@@ -13,16 +13,11 @@ from pipeline.artifacts.irt_artifact import read_irt
 from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.retention.accuracy import (
-    CONTINUOUS_METRICS,
-    all_results,
-    item_table,
-    metric_rows,
-    paired_test_table,
-)
+from pipeline.axes.retention.accuracy import CONTINUOUS_METRICS, split_statistics, tests_against_base
 from pipeline.axes.retention.answers import STATISTICS, has_derivation
 from pipeline.core.retention.irt import SCENARIOS, IrtScenario
 from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS, METRICS, WHOLE_COLUMNS
+from pipeline.core.statistics.condition_tests import TEST_COLUMNS
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
 
@@ -66,42 +61,51 @@ def generated_answers(path: Path, scores: pd.DataFrame, task: str) -> pd.DataFra
 
 def prompt_format(tables: dict[Path, pd.DataFrame]) -> str:
     """The form in which the items of all tables were put. Raises ArtifactError unless it is one."""
-    found = {form: path for path, table in tables.items() for form in table["prompt_format"].unique()}
-    if len(found) != 1:
-        listed = ", ".join(f"{form} in {path}" for form, path in found.items()) or "no rows"
+    forms = {form: path for path, table in tables.items() for form in table["prompt_format"].unique()}
+    if len(forms) != 1:
+        listed = ", ".join(f"{form} in {path}" for form, path in forms.items()) or "no rows"
         raise ArtifactError(f"scores of one comparison need one prompt format; found: {listed}")
-    return next(iter(found))
+    return next(iter(forms))
 
 
 def main(run: StageRun, model: str, scores: Path, irt: Path, output: Path) -> None:
     """Write an evaluation; its table ``tests`` has the paired tests, without rows for the base itself."""
-    evaluation, settings, tests = ModelEvaluation(run, "retention", model), run.params.retention, run.params.tests
-    scenarios = read_irt(irt)
-    columns = {column: task for column, (task, _) in ALL_COLUMNS.items() if task in settings.tasks}
+    evaluation, tests, seed = ModelEvaluation(run, "retention", model), run.params.tests, run.params.seed
+    tasks, scenarios = run.params.retention.tasks, read_irt(irt)
+    columns = {column: task for column, (task, _) in ALL_COLUMNS.items() if task in tasks}
     for column, task in columns.items():
         if column not in WHOLE_COLUMNS and SCENARIOS[task] not in scenarios:
             raise ArtifactError(f"{irt} has no item parameters for {task} (scenario {SCENARIOS[task]!r})")
     paths = dict(evaluation.paths(scores))
     tables = {path: read_table(path, ITEM_SCORE_COLUMNS) for path in paths.values()}
     asked = prompt_format(tables)
-    values = {
-        condition: {
-            column: column_values(path, tables[path], column, scenarios.get(SCENARIOS.get(task, "")))
-            for column, task in columns.items()
-        }
-        for condition, path in paths.items()
-    }
-    seed, replicates = run.params.seed, run.params.evaluate.bootstrap_replicates
-    results = all_results(values, scenarios, seed=seed, model=model, replicates=replicates)
-    levels = {"margin": tests.accuracy_margin, "significance": tests.significance, "seed": seed}
-    for condition, own in results.items():
-        base = results.get("base") if condition != "base" else None
-        for row in metric_rows(own, base, settings.gsm8k):
-            evaluation.add_value(condition, **row)
-        evaluation.add_table(condition, "tests", paired_test_table(own, base, **levels, names=(model, condition)))
-        evaluation.add_table(condition, "per_prompt", item_table(own, base))
+    parts = []
+    for condition, path in paths.items():
         evaluation.results[condition]["prompt_format"] = asked
-    for task in (task for task in GENERATIVE_TASKS if task in settings.tasks):
+        for column, task in columns.items():
+            values = column_values(path, tables[path], column, scenarios.get(SCENARIOS.get(task, "")))
+            items = {"item": np.arange(len(values)), "value": values}
+            parts.append(pd.DataFrame({"condition": condition, "split": column, "task": task, **items}))
+    values = pd.concat(parts, ignore_index=True)
+    evaluation.add_tables("per_prompt", values.drop(columns="task"))
+    # A row for each item, so that both readings of an answer are resampled together.
+    items = values.pivot(index=["condition", "task", "item"], columns="split", values="value")[[*columns]]
+    rows = items.reset_index()
+    rows["name"] = rows["task"] + "/" + rows["item"].astype(str)
+    accuracies = []
+    for split, (members, statistics) in split_statistics(list(columns), scenarios).items():
+        own = rows[rows["task"].isin([columns[column] for column in members])]
+        found = evaluation.summarise(own, statistics, split=split, unit="name", strata="task")
+        accuracies += [row for row in found if row["metric"] == "accuracy"]
+    levels = {"margin": tests.accuracy_margin, "significance": tests.significance, "seed": seed}
+    for condition in paths:
+        table = pd.DataFrame(columns=list(TEST_COLUMNS))
+        if condition != "base" and "base" in paths:
+            changes = [row for row in accuracies if row["condition"] == condition]
+            sides = items.loc[condition], items.loc["base"]
+            table = tests_against_base(changes, *sides, **levels, names=(model, condition))
+        evaluation.add_table(condition, "tests", table)
+    for task in (task for task in GENERATIVE_TASKS if task in tasks):
         parts = [generated_answers(path, tables[path], task).assign(condition=name) for name, path in paths.items()]
         evaluation.summarise(pd.concat(parts), STATISTICS, split=task, unit="item")
     evaluation.write(output)

@@ -22,7 +22,7 @@ def _tables(context: ReportContext) -> list[Table | None]:
     config = context.params.retention
     columns = [Column("gp_irt"), Column("gp_irt_paper_mean"), Column("accuracy")]
     note = (
-        f"gp-IRT: mean over tasks with GSM8K counted {config.gsm8k}; once is flexible extraction, and the paper counts "
+        "gp-IRT: mean over tasks with GSM8K counted once, by flexible extraction; the paper counts "
         "it twice, strict and flexible. Accuracy: unweighted mean of the items' scores, of GSM8K that of the last "
         f"number of the answer. Items from {config.source}, item parameters from {config.irt_artifact}."
         f"{FORMAT_NOTES.get(context.task_format, '')} Intervals are over items, without the method's own "

@@ -45,14 +45,12 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
     settings, config = run.params.retention, run.params.models[model]
     revisions = pinned_revisions(settings)
     render = None if settings.prompt_format == "plain" else _chat_template(config, model_report)
-    prompt_format = "plain" if render is None else settings.prompt_format
+    prompt_format = "plain" if render is None else "chat"
     if prompt_format != settings.prompt_format:
         print(f"{run.title}: the model has no chat template; prompts are plain text")
     run.record.add(revisions=revisions, prompt_format=prompt_format)
     # Data before the model: what is wrong with it shows at once.
-    data = {task: read_task(settings, task, revisions) for task in settings.tasks}
-    multiturn = prompt_format == "chat_multiturn"
-    tasks = {task: RetentionTask(task, splits, render, multiturn) for task, splits in data.items()}
+    tasks = {task: RetentionTask(task, read_task(settings, task, revisions), render) for task in settings.tasks}
 
     def answers(missing: dict[str, tuple[str, tuple]]) -> Iterator[dict[str, Any]]:
         from pipeline.engines.scoring.task_model import TaskModel

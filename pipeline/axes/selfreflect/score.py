@@ -19,7 +19,6 @@ from pipeline.axes.selfreflect.summaries import (
     answer_list,
     listed_and_tested,
     masked_words,
-    other_question,
     perfect_summary,
     tempered_distance,
     word_request,
@@ -39,7 +38,7 @@ Summaries = dict[tuple[str, str], list[str]]
 
 def _judge(run: StageRun, model: str, report: Path) -> "Callable[[], ConditionedModel]":
     """What opens the configured judge, or the base checkpoint that is evaluated; the record says which."""
-    from pipeline.engines.judges.evaluator import pinned
+    from pipeline.engines.judges.text_judges import pinned
     from pipeline.engines.loading.conditioned_model import open_checkpoint
 
     config = run.params.selfreflect.judge
@@ -52,18 +51,19 @@ def _judge(run: StageRun, model: str, report: Path) -> "Callable[[], Conditioned
     return lambda: open_checkpoint(config, identity.get("revision"))
 
 
-def _summaries(requests: Path, generations: Path, lists: Mapping[str, Sequence[str]]) -> Summaries:
+def read_summaries(requests: Path, generations: Path, lists: Mapping[str, Sequence[str]]) -> Summaries:
     """What the model wrote, the counts of the lists in words, and the summaries of other questions."""
     asked, names = read_text_prompts(requests), list(lists)
     replies = rows_by_prompt(generations, GENERATION_COLUMNS, [request.prompt_id for request in asked])
-    found = {
+    summaries = {
         (request.category, request.split): [strip_reasoning(text) or "" for text in replies[request.prompt_id]["text"]]
         for request in asked
     }
     for place, name in enumerate(names):
-        found[name, "perfect"] = [perfect_summary(lists[name])]
-        found[name, "null"] = found[names[other_question(place, len(names))], "sampled"]
-    return found
+        # The null of a question is the summary of the one half the set further on.
+        other = names[(place + len(names) // 2) % len(names)]
+        summaries |= {(name, "perfect"): [perfect_summary(lists[name])], (name, "null"): summaries[other, "sampled"]}
+    return summaries
 
 
 def judged(
@@ -89,8 +89,7 @@ def judged(
     # Equal requests are judged once. No pass has requests of two questions, so that a law does not depend on where a
     # run was interrupted.
     asked = list(dict.fromkeys(text for row in compared for text in row[-2:]))
-    found = itertools.chain.from_iterable(judge.laws(asked, [outcomes] * len(asked)))
-    laws = {asked[index]: law for index, law in found}
+    laws = {asked[index]: law for batch in judge.laws(asked, outcomes) for index, law in batch}
     return [[*names, tempered_distance(laws[first], laws[second], temperature)] for *names, first, second in compared]
 
 
@@ -108,13 +107,10 @@ def main(
     """Write the distance of the judge's laws for each summary and hidden word."""
     from pipeline.engines.judges.word_judge import WordJudge
 
-    settings, questions = run.params.selfreflect, read_questions(prompts)
-    answers = {
-        name: listed_and_tested(given.texts, settings.test_answers)
-        for name, given in read_partition(partitions, questions)[DEFAULT_SETTING].items()
-    }
-    named = {question.prompt_id: question for question in questions}
-    summaries = _summaries(requests, generations, {name: answers[name][0] for name in named})
+    settings, questions = run.params.selfreflect, {each.prompt_id: each for each in read_questions(prompts)}
+    partition = read_partition(partitions, list(questions.values()))[DEFAULT_SETTING]
+    answers = {name: listed_and_tested(partition[name].texts, settings.test_answers) for name in questions}
+    summaries = read_summaries(requests, generations, {name: listed for name, (listed, _) in answers.items()})
     open_judge = _judge(run, model, model_report)
 
     def distances(missing: dict[str, Question]) -> Iterator[dict[str, list]]:
@@ -123,7 +119,8 @@ def main(
             yield {name: judged(judge, question, answers[name], summaries, settings.temperature)}
 
     with resumable(run, "prompt", len(questions)) as done:
-        rows = [(name, *row) for name, found in zip(named, done(named, distances), strict=True) for row in found]
+        results = zip(questions, done(questions, distances), strict=True)
+        rows = [(name, *row) for name, found in results for row in found]
         table = pd.DataFrame(rows, columns=list(WORD_DISTANCE_COLUMNS)).astype({"distance": float})
         run.write_table(output, table)
         run.write_record(num_prompts=len(questions), num_words=len(rows))

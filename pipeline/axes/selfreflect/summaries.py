@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import softmax
 
 from pipeline.axes.questions.question import NO_ANSWER
 
@@ -32,13 +32,12 @@ _FUNCTION_WORDS = (
 
 def masked_words(answer: str) -> list[tuple[str, str]]:
     """Each content word of an answer, and the answer with BLANK in its place; every word where none is content."""
-    found = list(_WORD.finditer(answer))
-    content = [match for match in found if match.group().casefold() not in _FUNCTION_WORDS.split()]
-    return [(match.group(), f"{answer[: match.start()]}{BLANK}{answer[match.end() :]}") for match in content or found]
+    words = list(_WORD.finditer(answer))
+    content = [match for match in words if match.group().casefold() not in _FUNCTION_WORDS.split()]
+    return [(match.group(), f"{answer[: match.start()]}{BLANK}{answer[match.end() :]}") for match in content or words]
 
 
 def answer_list(answers: Sequence[str]) -> str:
-    """Answers as a list, one a line, in their order."""
     return "\n".join(f"- {answer}" for answer in answers)
 
 
@@ -75,7 +74,7 @@ def word_request(question: str, context: str, masked: str) -> str:
 
 def tempered_distance(first: np.ndarray, second: np.ndarray, temperature: float) -> float:
     """1/2 ||P - Q||_1 of P = softmax(z / temperature); a large temperature lets rare words count, too."""
-    laws = [np.exp(log_softmax(np.asarray(logits, dtype=np.float64) / temperature)) for logits in (first, second)]
+    laws = [softmax(np.asarray(logits, dtype=np.float64) / temperature) for logits in (first, second)]
     return 0.5 * float(np.abs(laws[0] - laws[1]).sum())
 
 
@@ -83,8 +82,3 @@ def listed_and_tested(answers: Sequence[str | None], tested: int) -> tuple[list[
     """The answers of the list (NO_ANSWER for a reply without one), and those of the last ``tested`` replies."""
     split = len(answers) - tested
     return [answer or NO_ANSWER for answer in answers[:split]], [answer for answer in answers[split:] if answer]
-
-
-def other_question(place: int, size: int) -> int:
-    """Place of the question whose summary is the null of another: half the set further on."""
-    return (place + size // 2) % size

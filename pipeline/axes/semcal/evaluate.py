@@ -16,14 +16,13 @@ from pipeline.axes.questions.answers import (
     Answers,
     answer_rows,
     answer_splits,
+    auroc_of,
     class_counts,
     modal_class,
     read_partitions,
 )
-from pipeline.axes.questions.classes import right_label
-from pipeline.axes.questions.discrimination import auroc_of
 from pipeline.axes.questions.people import PeopleSplit, people_splits
-from pipeline.axes.questions.question import OTHER, Question, read_questions
+from pipeline.axes.questions.question import OTHER, Question, read_questions, right_label
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.summarise import Statistic, mean_of
 from pipeline.dag.execution import StageRun, command_line
@@ -34,14 +33,7 @@ HALVINGS = 10
 """Random halvings behind ``held_out_confidence``."""
 SPLITS = 10
 """Splits of people behind calibration against them."""
-PREFIXES = {"gold": "semcal_", "people": "semcal_people_"}
-"""Of the names of metrics, by what a label is taken from."""
 SCORES = ("confidence", "label", "brier")
-FLOORS = {
-    "semcal_smooth_ece": "floor_smooth_ece",
-    "semcal_people_smooth_ece": "floor_smooth_ece",
-    "semcal_people_brier": "floor_brier",
-}
 
 
 def held_out_confidence(counts: np.ndarray, rng: np.random.Generator, splits: int = HALVINGS) -> np.ndarray:
@@ -62,8 +54,8 @@ def held_out_confidence(counts: np.ndarray, rng: np.random.Generator, splits: in
         others = others - counts[..., place]
         chosen[..., place] = rng.hypergeometric(counts[..., place], others, wanted, size=chosen.shape[:-1])
         wanted = wanted - chosen[..., place]
-    found = np.take_along_axis(counts - chosen, modal_class(chosen, rng)[..., None], axis=-1)[..., 0]
-    return (found / (size - size // 2)).mean(axis=-1)
+    agreeing = np.take_along_axis(counts - chosen, modal_class(chosen, rng)[..., None], axis=-1)[..., 0]
+    return (agreeing / (size - size // 2)).mean(axis=-1)
 
 
 def smooth_calibration_error(
@@ -151,31 +143,41 @@ def people_row(
     return {**row, **dict(zip((*SCORES, "floor_brier"), np.mean(scores, axis=0).tolist(), strict=True))}
 
 
-def statistics_against(target: str) -> dict[str, Statistic]:
-    """By metric, of rows of ``gold_row`` or ``people_row``; errors against people are means over splits."""
-    gold = target == "gold"
-    splits = [""] if gold else [f"_{number}" for number in range(SPLITS)]
-    columns = tuple(f"{name}{split}" for split in splits for name in ("confidence", "label"))
-    found = {
-        "smooth_ece": Statistic(columns, lambda rows, weights: _mean_error(rows, columns, weights), centred=True),
-        "brier": mean_of("brier"),
-        "accuracy": mean_of("label"),
-        "confidence": mean_of("confidence"),
-        **({"auroc": auroc_of("doubt")} if gold else {}),
-    }
-    return {f"{PREFIXES[target]}{name}": statistic for name, statistic in found.items()}
+def smooth_error_of(prefix: str, splits: Sequence[str]) -> Statistic:
+    """The mean error over splits of people ("" for none), from rows of ``gold_row`` or ``people_row``."""
+    names = [(f"{prefix}confidence{split}", f"{prefix}label{split}") for split in splits]
+
+    def error(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
+        return np.mean([smooth_calibration_error(*rows[[*pair]].to_numpy().T, weights) for pair in names], axis=0)
+
+    return Statistic(tuple(name for pair in names for name in pair), error, centred=True)
 
 
-def _mean_error(rows: pd.DataFrame, columns: Sequence[str], weights: np.ndarray | None = None) -> np.ndarray:
-    """The mean error over pairs of columns, confidence and label."""
-    values = [rows[name].to_numpy() for name in columns]
-    errors = (smooth_calibration_error(*pair, weights) for pair in zip(values[::2], values[1::2], strict=True))
-    return np.mean(list(errors), axis=0)
+PEOPLE_SPLITS = [f"_{number}" for number in range(SPLITS)]
+MEANS = {"brier": "brier", "accuracy": "label", "confidence": "confidence"}
+STATISTICS = {
+    "gold": {
+        "semcal_smooth_ece": smooth_error_of("", [""]),
+        **{f"semcal_{name}": mean_of(column) for name, column in MEANS.items()},
+        "semcal_auroc": auroc_of("doubt"),
+    },
+    "people": {
+        "semcal_people_smooth_ece": smooth_error_of("", PEOPLE_SPLITS),
+        **{f"semcal_people_{name}": mean_of(column) for name, column in MEANS.items()},
+    },
+}
+"""By what a label is taken from, and metric; of rows of ``gold_row`` or ``people_row``."""
+HELD_OUT_ERROR = smooth_error_of("held_", PEOPLE_SPLITS)
+FLOORS = {
+    "semcal_smooth_ece": "floor_smooth_ece",
+    "semcal_people_smooth_ece": "floor_smooth_ece",
+    "semcal_people_brier": "floor_brier",
+}
 
 
 def people_floor(rows: pd.DataFrame) -> float:
     """The error of held-out people, of rows of ``people_row`` under one condition."""
-    return float(_mean_error(rows, [f"held_{name}_{n}" for n in range(SPLITS) for name in ("confidence", "label")]))
+    return float(HELD_OUT_ERROR.function(rows, np.ones(len(rows))))
 
 
 def simulated_floor(answers: Sequence[Sequence[str]], rng: np.random.Generator, replicates: int) -> float:
@@ -207,25 +209,23 @@ def main(run: StageRun, model: str, prompts: Path, partitions: Path, output: Pat
         splits = people_splits(question, len(own.spellings), seed=seed, number=SPLITS)
         return people_row(splits, own.spellings, random_stream(seed, "halves", question.prompt_id))
 
-    def gold_floor(rows: pd.DataFrame, condition: str, split: str) -> float:
-        labels = [answers[condition][settings[split]][name].labels for name in rows["prompt_id"]]
-        rng = random_stream(seed, "floor", model, condition, split)
-        return simulated_floor(labels, rng, run.params.evaluate.floor_replicates)
-
     right, asked = ([q for q in questions if q.gold], [q for q in questions if q.human])
     for split, setting in settings.items():
         for target, chosen, row in (("gold", right, against_gold), ("people", asked, against_people)):
             if not chosen:
                 continue
             rows = answer_rows(answers, chosen, row, setting)
-            names = {"split": split, "target": target}
-            evaluation.add_tables("per_prompt", rows[["prompt_id", "condition", *SCORES]].assign(**names))
-            floors = {
-                name: people_floor(own) if target == "people" else gold_floor(own, name, split)
-                for name, own in rows.groupby("condition", sort=False)
-            }
-            rows["floor_smooth_ece"] = rows["condition"].map(floors)
-            evaluation.summarise(rows, statistics_against(target), FLOORS, split, [target])
+            for condition, own in rows.groupby("condition", sort=False):
+                if target == "people":
+                    floor = people_floor(own)
+                else:
+                    labels = [answers[condition][setting][name].labels for name in own["prompt_id"]]
+                    rng = random_stream(seed, "floor", model, condition, split)
+                    floor = simulated_floor(labels, rng, run.params.evaluate.floor_replicates)
+                rows.loc[own.index, "floor_smooth_ece"] = floor
+            evaluation.summarise(rows, STATISTICS[target], FLOORS, split, [target])
+            shown = rows[["prompt_id", "condition", *SCORES]]
+            evaluation.add_tables("per_prompt", shown.assign(split=split, target=target))
     evaluation.write(output)
 
 

@@ -18,7 +18,7 @@ def calibration_verdict(error: Mapping[str, float], score: Mapping[str, float]) 
     return "better" if error["change_high"] < 0 and score["change"] <= 0 else "not shown to differ"
 
 
-def _table(prefix: str, against: str, floor: str) -> TableSpec:
+def _table(prefix: str, against: str, floor: str, *more: Column) -> TableSpec:
     error, score = f"{prefix}smooth_ece", f"{prefix}brier"
 
     def verdict(cells: Cells, condition: str) -> str:
@@ -26,32 +26,30 @@ def _table(prefix: str, against: str, floor: str) -> TableSpec:
             return ""
         return calibration_verdict(cells[error]._asdict(), cells[score]._asdict())
 
-    return TableSpec(
-        f"{prefix}calibration",
-        f"Semantic calibration against {against}",
-        (
-            Column(error),
-            Column(error, "floor", f"SmoothECE of {floor}"),
-            Column(error, "change", "Change"),
-            Column(score),
-            Column(score, "change", "Change"),
-            Column(f"{prefix}accuracy"),
-            Column(f"{prefix}confidence"),
-            *([Column("semcal_auroc")] if prefix == "semcal_" else []),
-        ),
-        "Better than base: SmoothECE falls and the Brier score does not rise. A model that answers nonsense is sure "
-        "of nothing and so has no SmoothECE; its Brier score shows it. Intervals of SmoothECE are centred on the "
-        "estimate, to be read against the floor.",
-        "Style",
-        verdict=("Against base", verdict),
+    columns = (
+        Column(error),
+        Column(error, "floor", f"SmoothECE of {floor}"),
+        Column(error, "change", "Change"),
+        Column(score),
+        Column(score, "change", "Change"),
+        Column(f"{prefix}accuracy"),
+        Column(f"{prefix}confidence"),
+        *more,
     )
+    note = (
+        "Better than base: SmoothECE falls and the Brier score does not rise. A model that answers nonsense is sure of "
+        "nothing and so has no SmoothECE; its Brier score shows it. Intervals of SmoothECE are centred on the "
+        "estimate, to be read against the floor."
+    )
+    caption = f"Semantic calibration against {against}"
+    return TableSpec(f"{prefix}calibration", caption, columns, note, "Style", verdict=("Against base", verdict))
 
 
 REPORT = AxisReport(
     "Does a model that gives an answer in seven of ten samples give the right one seven times in ten, or that of seven "
     "in ten people?",
     (
-        _table("semcal_", "accepted answers", "a calibrated model"),
+        _table("semcal_", "accepted answers", "a calibrated model", Column("semcal_auroc")),
         _table("semcal_people_", "people", "people"),
     ),
 )

@@ -3,7 +3,7 @@
 The entropies of people's answers and of a model's both grow with the number of options offered: independent answers to
 questions with 2 to 6 options have entropies that correlate at about 0.7. So correlations are within questions with as
 many options. Where none were offered, the number of classes that people gave is a result of their disagreement, and
-nothing to condition on.
+nothing to condition on. Measures are larger for a less certain model; logarithms are natural.
 """
 
 import math
@@ -13,22 +13,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import entr
 
 from pipeline.artifacts.storage import read_table
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.questions.answers import Answers, answer_rows, class_counts, read_partitions
-from pipeline.axes.questions.classes import normalise
-from pipeline.axes.questions.discrimination import answer_is_right, auroc_of, auroc_within_length
-from pipeline.axes.questions.question import Question, people_answers, read_questions
-from pipeline.axes.uncertainty.measures import (
-    MEASURES,
-    OF_PROBABILITIES,
-    SAMPLED,
-    first_token_measures,
-    laplacian_eigenvalues,
-    lexical_similarities,
-    relative_entropy,
+from pipeline.axes.questions.answers import (
+    Answers,
+    answer_is_right,
+    answer_rows,
+    auroc_of,
+    class_counts,
+    read_partitions,
 )
+from pipeline.axes.questions.question import Question, normalise, people_answers, read_questions
+from pipeline.axes.uncertainty.metrics import MEASURES, OF_PROBABILITIES, SAMPLED
 from pipeline.axes.uncertainty.score import QUESTION_STEP_COLUMNS
 from pipeline.core.language.diversity import chao_wang_jost_entropy, plug_in_entropy
 from pipeline.core.random_streams import random_stream
@@ -41,21 +39,49 @@ DECIMALS = 10
 """Equal sets of answers give equal values but for rounding, which differs by processor; ranks would order them."""
 
 
+def relative_entropy(law: np.ndarray) -> float:
+    """H / ln n of float64[n], normalised first; 0 for one outcome."""
+    law = np.asarray(law, dtype=np.float64)
+    return float(entr(law / law.sum()).sum() / math.log(len(law))) if len(law) > 1 else 0.0
+
+
+def longest_common_share(first: Sequence[str], second: Sequence[str]) -> float:
+    """ROUGE-L F1 of two lists of words: twice their longest common subsequence over their lengths; 1 for two empty."""
+    if not first or not second:
+        return float(len(first) == len(second))
+    row = [0] * (len(second) + 1)
+    for word in first:
+        diagonal = 0
+        for place, other in enumerate(second, start=1):
+            diagonal, row[place] = row[place], diagonal + 1 if word == other else max(row[place], row[place - 1])
+    return 2 * row[-1] / (len(first) + len(second))
+
+
+def laplacian_eigenvalues(similarity: np.ndarray) -> float:
+    """Sum of max(0, 1 - e) over eigenvalues e of the normalised graph Laplacian of similarities float64[n, n].
+
+    It counts clusters of answers (Lin, Trivedi and Sun, arXiv:2305.19187).
+    """
+    scale = 1 / np.sqrt(similarity.sum(axis=1))
+    laplacian = np.eye(len(similarity)) - scale[:, None] * similarity * scale[None]
+    return float(np.maximum(0, 1 - np.linalg.eigvalsh(laplacian)).sum())
+
+
 def question_row(
     question: Question, answers: Answers, law: Mapping[str, Any] | None, rng: np.random.Generator
 ) -> dict[str, float]:
-    """A model's uncertainty about one question: MEASURES, right, people_entropy, options and length.
+    """A model's uncertainty about one question: MEASURES, right, people_entropy and options.
 
     ``law`` is a row of QUESTION_STEP_COLUMNS, None for a model whose probabilities are not known. A measure that there
     is nothing to compute from is NaN.
     """
     counts, _ = class_counts(answers.labels)
-    similarity = lexical_similarities([normalise(text or "").split() for text in answers.texts])
+    words = [normalise(text or "").split() for text in answers.texts]
+    similarity = np.array([[longest_common_share(first, second) for second in words] for first in words])
     values = plug_in_entropy(counts), 1 - counts.max() / counts.sum(), laplacian_eigenvalues(similarity)
     known = dict.fromkeys(OF_PROBABILITIES, math.nan)
     if law is not None:
-        known |= first_token_measures(law["probabilities"], law["entropy_nats"], int(law["vocabulary"]))
-        known["mean_token_entropy"] = float(law["mean_token_entropy"])
+        known |= {name: float(law[name]) for name in ("first_token_entropy", "mean_token_entropy")}
         choices = np.asarray(law["choice_probabilities"], dtype=np.float64)
         known["choice_entropy"] = relative_entropy(choices) if choices.sum() > 0 else math.nan
     people = class_counts([label for _, label in people_answers(question)])[0]
@@ -65,8 +91,17 @@ def question_row(
         "right": answer_is_right(question, answers.labels, rng),
         "people_entropy": chao_wang_jost_entropy(people) if len(people) else math.nan,
         "options": len(question.options),
-        "length": float(np.mean(answers.lengths)),
     }
+
+
+def _centred_ranks(values: np.ndarray, strata: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Mid-ranks float64[..., N] of values that count as often as their weights, less the mean of each stratum."""
+    distinct, place = np.unique(values, return_inverse=True)
+    totals = weights @ (place[:, None] == np.arange(len(distinct))).astype(np.float64)
+    ranks = (totals.cumsum(axis=-1) - totals / 2)[..., place]
+    groups = (np.asarray(strata)[:, None] == np.unique(strata)).astype(np.float64)
+    sizes = weights @ groups
+    return ranks - ((weights * ranks) @ groups / np.where(sizes > 0, sizes, 1)) @ groups.T
 
 
 def rank_correlation(
@@ -77,74 +112,12 @@ def rank_correlation(
     ``strata``: int[N], the number of options; ``weights``: float64[..., N]. float64[...], NaN where nothing is left.
     """
     weights = np.ones(len(first)) if weights is None else weights
-    return _correlation(_ranks(first, weights), _ranks(second, weights), strata, weights)
-
-
-def _ranks(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Mid-ranks float64[..., N] of values float64[N] that count as often as their weights."""
-    distinct, place = np.unique(values, return_inverse=True)
-    totals = weights @ (place[:, None] == np.arange(len(distinct))).astype(np.float64)
-    return (totals.cumsum(axis=-1) - totals / 2)[..., place]
-
-
-def _correlation(first: np.ndarray, second: np.ndarray, strata: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Correlation within strata of values float64[..., N]."""
-    groups = (np.asarray(strata)[:, None] == np.unique(strata)).astype(np.float64)
-    sizes = weights @ groups
-
-    def centred(values: np.ndarray) -> np.ndarray:
-        return values - ((weights * values) @ groups / np.where(sizes > 0, sizes, 1)) @ groups.T
-
-    one, other = centred(first), centred(second)
+    one, other = (_centred_ranks(side, strata, weights) for side in (first, second))
     spread = np.sqrt((weights * one**2).sum(axis=-1) * (weights * other**2).sum(axis=-1))
     # Rounding leaves a hair of a stratum that is constant.
     defined = (spread > 1e-9) & (len(strata) >= 3)
     found = (weights * one * other).sum(axis=-1) / np.where(defined, spread, 1)
     return np.where(defined, np.clip(found, -1, 1), math.nan)
-
-
-def orders_within(strata: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """Random permutations int64[R, N] of the places 0 to N - 1 that leave every place in its stratum, int[N]."""
-    _, group = np.unique(strata, return_inverse=True)
-    orders = np.empty((replicates, len(group)), dtype=np.int64)
-    # Sorted by stratum, in random order within each.
-    orders[:, np.argsort(group, kind="stable")] = np.argsort(group + rng.random(orders.shape), axis=1)
-    return orders
-
-
-def adjusted_p_values(
-    measures: Mapping[str, np.ndarray],
-    people_entropy: np.ndarray,
-    strata: np.ndarray,
-    *,
-    replicates: int,
-    rng: np.random.Generator,
-) -> dict[str, float]:
-    """Two-sided p of the correlation of each measure with people's entropy, adjusted for all of them (max-T).
-
-    The same permutations for all measures; a p is the share of them in which the largest T of any measure reaches its
-    own (Westfall and Young 1993). T = |correlation| sqrt(n - 1), as a measure that few questions have has large
-    correlations by chance. Measures are NaN on questions that they do not have; so is a p whose correlation is
-    undefined.
-    """
-    # A question keeps to those with as many options, and with the same measures.
-    known = np.isfinite(np.stack(list(measures.values())))
-    patterns = np.unique(np.vstack([strata, known]), axis=1, return_inverse=True)[1].ravel()
-    orders = orders_within(patterns, replicates, rng)
-    largest, found = np.zeros(replicates), {}
-    for name, values in measures.items():
-        own = np.isfinite(values)
-        scale = math.sqrt(max(0, int(own.sum()) - 1))
-        found[name] = scale * abs(float(rank_correlation(values[own], people_entropy[own], strata[own])))
-        if math.isfinite(found[name]):
-            once, ranks = np.ones(int(own.sum())), np.zeros(len(own))
-            ranks[own] = _ranks(people_entropy[own], once)
-            drawn = _correlation(_ranks(values[own], once), ranks[orders][:, own], strata[own], once)
-            largest = np.fmax(largest, scale * np.abs(drawn))
-    return {
-        name: float((1 + (largest >= value - 1e-12).sum()) / (1 + replicates)) if math.isfinite(value) else math.nan
-        for name, value in found.items()
-    }
 
 
 def people_ceiling(questions: Sequence[Question], rng: np.random.Generator) -> float:
@@ -169,7 +142,6 @@ def spearman_of(name: str) -> Statistic:
 
 OF_PEOPLE = {f"uncertainty_{name}_spearman": spearman_of(name) for name in MEASURES}
 OF_RIGHT = {f"uncertainty_{name}_auroc": auroc_of(name) for name in MEASURES}
-OF_RIGHT |= {f"length_{name}_auroc_within": auroc_of(name, auroc_within_length, "length") for name in MEASURES}
 
 
 def main(run: StageRun, model: str, prompts: Path, partitions: Path, scores: Path, output: Path) -> None:
@@ -187,19 +159,8 @@ def main(run: StageRun, model: str, prompts: Path, partitions: Path, scores: Pat
 
     rows = answer_rows(read_partitions(evaluation, partitions, questions), questions, row)
     if asked := [question for question in questions if question.human]:
-        evaluation.summarise(rows, OF_PEOPLE, stream=["people"])
         ceiling = people_ceiling(asked, random_stream(seed, "halves"))
-        for condition, own in rows[np.isfinite(rows["people_entropy"])].groupby("condition"):
-            p_values = adjusted_p_values(
-                {name: own[name].to_numpy() for name in MEASURES},
-                own["people_entropy"].to_numpy(),
-                own["options"].to_numpy(),
-                replicates=run.params.evaluate.bootstrap_replicates,
-                rng=random_stream(seed, "permutations", model, condition),
-            )
-            evaluation.add_value(condition, "uncertainty_ceiling", ceiling, len(asked))
-            for name, value in p_values.items():
-                evaluation.add_value(condition, f"uncertainty_{name}_p", value, len(asked))
+        evaluation.summarise(rows, OF_PEOPLE, dict.fromkeys(OF_PEOPLE, ceiling), stream=["people"])
     if np.isfinite(rows["right"]).any():
         evaluation.summarise(rows, OF_RIGHT, stream=["right"])
     evaluation.add_tables("per_prompt", rows.assign(split="all"))

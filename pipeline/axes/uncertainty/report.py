@@ -12,16 +12,14 @@ REPORT = AxisReport(
             "Measures of uncertainty against people's disagreement and against wrong answers",
             (
                 Column("uncertainty_{row}_spearman"),
-                Column("uncertainty_{row}_p", "p"),
+                Column("uncertainty_{row}_spearman", "floor", "Ceiling"),
                 Column("uncertainty_{row}_spearman", "change", "Change"),
-                Column("uncertainty_ceiling"),
                 Column("uncertainty_{row}_auroc"),
                 Column("uncertainty_{row}_auroc", "change", "Change"),
-                Column("length_{row}_auroc_within", title="AUROC within lengths"),
             ),
-            "Spearman: with the entropy of people's answers, within questions with as many options. p: permutation "
-            "test, adjusted for the eight measures. Ceiling: the same correlation of two halves of people. AUROC: for "
-            "wrong answers; within fifths of them by length: what it loses there, length gave it.",
+            "Spearman: with the entropy of people's answers, within questions with as many options; of six measures "
+            "one may stand out by chance. Ceiling: the same correlation of two halves of people. AUROC: for wrong "
+            "answers.",
             "Measure",
             TITLES,
         ),

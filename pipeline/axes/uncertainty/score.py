@@ -1,7 +1,8 @@
-"""First-token laws of questions, exact: the most probable tokens, and the letters of options; entropy along answers."""
+"""Exact laws of the first token of questions, their entropy and the letters of options; entropy along answers."""
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,49 +10,28 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
-from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt
-from pipeline.axes.open.open_ended import law_entropy, leading_tokens
+from pipeline.axes.open.open_ended import law_entropy
 from pipeline.axes.questions.question import LETTERS, Question, read_questions
 from pipeline.config.conditions import adapter_directory
 from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.dag.execution import StageRun, command_line
+from pipeline.stages.resumable import resumable
 
-QUESTION_STEP_COLUMNS = (*FIRST_STEP_COLUMNS, "choice_probabilities", "mean_token_entropy")
-"""One row per question: the law of the first token, the probability of each option's letter as the first token (empty
-without options), and the mean entropy of the laws of the next token along the sampled answers, over ln V."""
+QUESTION_STEP_COLUMNS = ("prompt_id", "first_token_entropy", "choice_probabilities", "mean_token_entropy")
+"""One row per question: the entropy of the law of the first token over ln V, the probability of each option's letter as
+the first token (empty without options), and the mean of the same entropy along the sampled answers."""
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from pipeline.engines.loading.conditioned_model import ConditionedModel
-    from pipeline.engines.scoring.token_scores import RowScorer
 
-
-def _choice_probabilities(law: np.ndarray, count: int, tokenizer: "PreTrainedTokenizerBase") -> np.ndarray:
+def _choice_probabilities(law: np.ndarray, count: int, tokenizer: "PreTrainedTokenizerBase") -> list[float]:
     """Probability of each of the first ``count`` letters over its single-token spellings; NaN where it has none."""
     from pipeline.engines.loading.chat import single_tokens
 
-    found = np.zeros(count)
-    for place, letter in enumerate(LETTERS[:count]):
-        tokens = single_tokens(tokenizer, [letter, f" {letter}", f"({letter}", letter.lower()])
-        found[place] = np.exp(law[tokens].astype(np.float64)).sum() if tokens else math.nan
-    return found
-
-
-def _mean_entropy(
-    scorer: "RowScorer", opened: "ConditionedModel", terminator: int, question: Question, replies: pd.DataFrame
-) -> float:
-    """Mean over replies of the mean entropy over their tokens, as the tokenizer splits their text."""
-    from pipeline.engines.loading.chat import reply_ids
-    from pipeline.engines.scoring.replies import mean_entropies
-
-    # Equal replies are read once.
-    counts = Counter(zip(replies["text"], replies["finish_reason"] == "stop", strict=True))
-    texts, ended = zip(*counts, strict=True)
-    encoded = reply_ids(opened.tokenizer, texts, ended, terminator)
-    found = mean_entropies(scorer, opened.encode(question.text), encoded)
-    return float(np.average(found, weights=list(counts.values())))
+    tokens = [single_tokens(tokenizer, [x, f" {x}", f"({x}", x.lower()]) for x in LETTERS[:count]]
+    return [float(np.exp(law[own].astype(np.float64)).sum()) if own else math.nan for own in tokens]
 
 
 def main(
@@ -64,37 +44,40 @@ def main(
     generations: Path,
     output: Path,
 ) -> None:
-    """Write the first-step laws of the questions, and the mean entropy along the default setting's replies."""
-    from pipeline.engines.loading.chat import answer_terminator
-    from pipeline.engines.loading.conditioned_model import open_model
-    from pipeline.engines.loading.model import position_logits
-    from pipeline.engines.scoring.token_scores import RowScorer, first_step_law
+    """Write what the laws of the first token say, and the mean entropy along the default setting's replies."""
+    questions = {question.prompt_id: question for question in read_questions(prompts)}
+    replies = rows_by_prompt(generations, (*GENERATION_COLUMNS, SETTING_COLUMN), list(questions))
+    config = run.params.models[model]
 
-    questions = read_questions(prompts)
-    names = [question.prompt_id for question in questions]
-    replies = rows_by_prompt(generations, (*GENERATION_COLUMNS, SETTING_COLUMN), names)
-    adapter = adapter_directory(condition, weights)
-    opened = open_model(run.params.models[model], model_report, adapter, questions[0].text)
-    logits_at = position_logits(opened.model)
-    terminator = answer_terminator(opened.tokenizer, run.params.models[model].terminator)
-    scorer = RowScorer(logits_at, run.params.evaluate.tokens_per_pass)
-    rows = []
-    for question in questions:
-        law = first_step_law(logits_at, opened.encode(question.text), opened.device)
-        own = replies[question.prompt_id]
-        rows.append(
-            (
-                question.prompt_id,
-                *(*leading_tokens(law), law_entropy(law), len(law)),
-                _choice_probabilities(law, len(question.options), opened.tokenizer),
-                _mean_entropy(scorer, opened, terminator, question, own[own[SETTING_COLUMN] == DEFAULT_SETTING]),
-            )
-        )
-    table = pd.DataFrame(rows, columns=list(QUESTION_STEP_COLUMNS))
-    if any(np.isnan(probabilities).any() for probabilities in table["choice_probabilities"]):
-        print(f"{run.title}: an option's letter is no single token, so choice_entropy is left out")
-    run.write_table(output, table)
-    run.write_record(num_prompts=len(rows), num_choices=sum(bool(question.options) for question in questions))
+    def rows(missing: dict[str, Question]) -> Iterator[dict[str, list]]:
+        from pipeline.engines.loading.chat import answer_terminator, reply_ids
+        from pipeline.engines.loading.conditioned_model import open_model
+        from pipeline.engines.loading.model import position_logits
+        from pipeline.engines.scoring.replies import mean_entropies
+        from pipeline.engines.scoring.token_scores import RowScorer, first_step_law
+
+        probe = next(iter(questions.values())).text
+        opened = open_model(config, model_report, adapter_directory(condition, weights), probe)
+        logits_at, terminator = position_logits(opened.model), answer_terminator(opened.tokenizer, config.terminator)
+        scorer = RowScorer(logits_at, run.params.evaluate.tokens_per_pass)
+        for name, question in missing.items():
+            request = opened.encode(question.text)
+            law = first_step_law(logits_at, request, opened.device)
+            own = replies[name][replies[name][SETTING_COLUMN] == DEFAULT_SETTING]
+            # Equal replies are read once.
+            counts = Counter(zip(own["text"], own["finish_reason"] == "stop", strict=True))
+            texts, ended = zip(*counts, strict=True)
+            entropies = mean_entropies(scorer, request, reply_ids(opened.tokenizer, texts, ended, terminator))
+            entropy = float(np.average(entropies, weights=list(counts.values())))
+            choices = _choice_probabilities(law, len(question.options), opened.tokenizer)
+            yield {name: [name, law_entropy(law) / math.log(len(law)), choices, entropy]}
+
+    with resumable(run, "prompt", len(questions)) as done:
+        table = pd.DataFrame(done(questions, rows), columns=list(QUESTION_STEP_COLUMNS))
+        if any(np.isnan(probabilities).any() for probabilities in table["choice_probabilities"]):
+            print(f"{run.title}: an option's letter is no single token, so choice_entropy is left out")
+        run.write_table(output, table)
+        run.write_record(num_prompts=len(table), num_choices=sum(bool(q.options) for q in questions.values()))
 
 
 if __name__ == "__main__":

@@ -142,14 +142,13 @@ class Outcome:
 class RetentionTask:
     """One task: the requests that it puts to a model, and what the answers are worth.
 
-    ``data`` are the rows of its splits; few-shot examples are turns of their own with ``multiturn``. ``requests`` are
-    ("loglikelihood", (context, continuation)) or ("generate_until", (context, stop strings)), in order.
+    ``data`` are the rows of its splits; a prompt is one user turn of the chat template ``render`` (None for plain
+    text). ``requests`` are ("loglikelihood", (context, continuation)) or ("generate_until", (context, stop strings)),
+    in order.
     """
 
-    def __init__(
-        self, name: str, data: Mapping[str, Sequence[Row]], render: Render | None = None, multiturn: bool = False
-    ):
-        self.name, self._render, self._multiturn = name, render, multiturn
+    def __init__(self, name: str, data: Mapping[str, Sequence[Row]], render: Render | None = None):
+        self.name, self._render = name, render
         self.requests: list[tuple[str, tuple]] = []
         self._items: dict[Callable[[Row], Item], list[tuple[Item, slice]]] = {}
         wanted = TASKS[name]
@@ -171,10 +170,6 @@ class RetentionTask:
         return [("loglikelihood", (prompts[question], blank + answer)) for question, answer in item.options]
 
     def _prompt(self, question: str, shown: Sequence[tuple[str, str]]) -> str:
-        if self._render and self._multiturn:
-            texts = [*(text for example in shown for text in example), question]
-            roles = ("user", "assistant")
-            return self._render([{"role": roles[turn % 2], "content": text} for turn, text in enumerate(texts)])
         text = "".join(f"{asked} {answer}\n\n" for asked, answer in shown) + question
         return self._render([{"role": "user", "content": text}]) if self._render else text
 

@@ -38,6 +38,11 @@ COMPARISON_COLUMNS = (
     *("value", "value_against", "difference", "ci_low", "ci_high", "margin", "floor_difference"),
     *("p_these_families", "p", "p_adjusted", "verdict"),
 )
+TEST_COLUMNS = (
+    *("split", "metric", "difference", "ci_low", "ci_high", "margin"),
+    *("p_difference", "p_difference_adjusted", "verdict"),
+)
+"""Of the table of an evaluation's own tests against base."""
 Verdict = Literal["better", "worse", "no relevant difference", "cannot tell", "undefined"]
 
 

@@ -1,1 +1,1 @@
-"""Models that judge texts: NoveltyBench's evaluators, entailment, sentence embeddings."""
+"""Models that judge texts: NoveltyBench's evaluators, and one that guesses words."""

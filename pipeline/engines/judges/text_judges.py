@@ -1,148 +1,165 @@
-"""Models that read texts: pairs that say the same, answers that follow from each other, rewards, and embeddings.
+"""Models that give pairs of texts a number: NoveltyBench's pair classifier and reward model, and stand-ins for them.
 
-The function ``..._identity`` of each gives all that its figures depend on beside the texts, a hub repository pinned to
-a commit, and ``open_...`` loads what an identity pins. All raise ModelError.
+The functions ``..._identity`` give all that the numbers depend on beside the texts, ``open_...`` load what an identity
+pins. All raise ModelError. Scorers have ``batches``, which yields indices of pairs and float64 scores.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 
-from pipeline.config.evaluation import ClassifierConfig, JudgeConfig, RewardConfig, SimilarityConfig
+from pipeline.artifacts.storage import sha256_file
+from pipeline.config.evaluation import ClassifierConfig, RewardConfig
 from pipeline.core.language.novelty import Pair, word_dice
-from pipeline.engines.judges.evaluator import (
-    EncodedTexts,
-    PairScorer,
-    load_evaluator,
-    load_evaluator_tokenizer,
-    pinned,
-    rows_of,
-)
 from pipeline.engines.loading.chat import text_bos
-from pipeline.engines.loading.memory import right_padded
-from pipeline.engines.loading.model import position_logits
+from pipeline.engines.loading.conditioned_model import opened_once
+from pipeline.engines.loading.memory import length_buckets, right_padded
+from pipeline.engines.loading.model import default_device, load_pretrained, position_logits
 from pipeline.engines.scoring.token_scores import RowScorer
-from pipeline.errors import ModelError
+from pipeline.errors import ModelError, first_line
+from pipeline.sources.repository import pinned_commit
 
-VERDICTS = {"entailment": 1.0, "contradiction": -1.0}
-"""Of the judge of entailment by label; any other is 0, as "neutral"."""
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-
-def _identity(config: Any, kind: str, limit: str, **more: Any) -> dict[str, Any]:
-    if config.checkpoint is None:
-        raise ModelError(f"evaluate.*.checkpoint must be given with kind {kind}")
-    checkpoint = pinned(config.checkpoint, config.revision)
-    return {"kind": kind, "checkpoint": checkpoint, **more, "dtype": config.dtype, limit: getattr(config, limit)}
+Batches = Iterator[tuple[list[int], np.ndarray]]
 
 
-class LexicalClassifier(PairScorer):
+def pinned(checkpoint: str, revision: str | None) -> dict[str, Any]:
+    """A checkpoint's content: {"files": SHA-256 by name}, or a hub repository with its commit. Raises ModelError."""
+    directory = Path(checkpoint)
+    if directory.is_dir():
+        files = sorted(path for path in directory.iterdir() if path.is_file() and path.suffix != ".md")
+        return {"files": {path.name: sha256_file(path) for path in files}}
+    if checkpoint.startswith(("/", "./", "../", "models/")):
+        raise ModelError(f"checkpoint directory {checkpoint} does not exist")
+    return {"repository": checkpoint, "revision": pinned_commit(checkpoint, revision, "model")}
+
+
+def load_evaluator(checkpoint: str, revision: str | None, dtype: str, num_labels: int) -> "PreTrainedModel":
+    """A sequence classifier with ``num_labels`` outputs in evaluation mode. Raises ModelError."""
+    from transformers import AutoModelForSequenceClassification
+
+    # Else a repository without safetensors is sent to a converter on the hub in the background.
+    os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
+    kind, options = "sequence classifier", {"weights_only": True, "num_labels": num_labels}
+
+    def load() -> "PreTrainedModel":
+        loader = AutoModelForSequenceClassification
+        model = load_pretrained(loader, kind, checkpoint, revision, dtype, **options)
+        return model.to(default_device()).eval()
+
+    return opened_once((kind, checkpoint, revision, dtype, num_labels), load)
+
+
+def load_evaluator_tokenizer(
+    checkpoint: str, revision: str | None, model: "PreTrainedModel"
+) -> "PreTrainedTokenizerBase":
+    """The tokenizer of a model. Raises ModelError, also where the model lacks its tokens."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint, revision=revision, trust_remote_code=False)
+    except (OSError, ValueError, ImportError) as error:
+        hint = ""
+        if Path(checkpoint, "spm.model").exists() or "tiktoken" in str(error):
+            hint = "; a tokenizer with a SentencePiece model only needs the packages sentencepiece and protobuf"
+        raise ModelError(f"cannot load the tokenizer of {checkpoint}: {first_line(error)}{hint}") from None
+    rows = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        raise ModelError(f"the tokenizer of {checkpoint} has {len(tokenizer)} tokens, the model {rows}")
+    return tokenizer
+
+
+class LexicalClassifier:
     """Word overlap of two responses (``word_dice``), for machines without the classifier's weights."""
 
-    def batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
-        """All pairs at once; they need no model."""
+    def batches(self, pairs: Sequence[Pair]) -> Batches:
         if pairs:
             yield list(range(len(pairs))), np.array([word_dice(*pair) for pair in pairs])
 
 
-class PairClassifier(EncodedTexts, PairScorer):
+@dataclass
+class SequenceClassifier:
+    """A model in evaluation mode that is run on encoded pairs, those of similar length together."""
+
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
+    max_tokens: int
+    tokens_per_pass: int  # padding included
+
+    def encode(self, pair: Pair) -> list[int]:
+        """Token ids of a pair."""
+        raise NotImplementedError
+
+    def score(self, logits: torch.Tensor) -> torch.Tensor:
+        """The scores [R] of logits [R, num_labels]."""
+        raise NotImplementedError
+
+    @torch.inference_mode()
+    def batches(self, pairs: Sequence[Pair]) -> Batches:
+        """Indices and float64 scores of the pairs, a forward pass at a time."""
+        rows, pad_id = [self.encode(pair) for pair in pairs], self.model.config.get_text_config().pad_token_id
+
+        for indices in length_buckets(list(map(len, rows)), self.tokens_per_pass):
+            ids, own = right_padded([rows[index] for index in indices], self.model.device, pad_id)
+            logits = self.model(input_ids=ids, attention_mask=own.long()).logits
+            yield indices, self.score(logits).double().cpu().numpy()
+
+
+class PairClassifier(SequenceClassifier):
     """NoveltyBench's pair classifier: a fine-tuned DeBERTa-v3 that says whether two responses say the same.
 
     The input of a pair is [CLS] a [SEP] b [SEP], each response cut to its first ``max_tokens`` and the representative
     first; the similarity is the probability of class 1.
     """
 
-    def encode(self, pairs: Sequence[Pair]) -> list[dict[str, list[int]]]:
-        """Token ids of each pair, and their types: 0 up to the first separator, then 1."""
-        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-        encoded = self.tokenizer(texts, add_special_tokens=False, truncation=True, max_length=self.max_tokens)
-        ids = dict(zip(texts, encoded["input_ids"], strict=True))
+    def encode(self, pair: Pair) -> list[int]:
+        limits = {"add_special_tokens": False, "truncation": True, "max_length": self.max_tokens}
+        first, second = self.tokenizer(list(pair), **limits)["input_ids"]
         start, separator = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
-        halves = [([start, *ids[first], separator], [*ids[second], separator]) for first, second in pairs]
-        return [
-            {"input_ids": first + second, "token_type_ids": [0] * len(first) + [1] * len(second)}
-            for first, second in halves
-        ]
+        return [start, *first, separator, *second, separator]
 
-    def batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
-        """See PairScorer: probabilities of class 1, by softmax in float32."""
-        rows = self.encode(pairs)
-        yield from self._run(rows, lambda inputs: self.model(**inputs).logits.float().softmax(dim=-1)[:, 1])
+    def score(self, logits: torch.Tensor) -> torch.Tensor:
+        return logits.float().softmax(dim=-1)[:, 1]
 
 
 def classifier_identity(config: ClassifierConfig) -> dict[str, Any]:
-    """See the module."""
     if config.kind == "lexical":
         return {"kind": "lexical", "similarity": "word_dice"}
-    if config.tokenizer is None:
-        raise ModelError(f"evaluate.novelty.classifier.tokenizer must be given with kind {config.kind}")
-    tokenizer = pinned(config.tokenizer, config.tokenizer_revision)
-    return _identity(config, config.kind, "max_tokens", tokenizer=tokenizer)
+    for name in ("checkpoint", "tokenizer"):
+        if getattr(config, name) is None:
+            raise ModelError(f"evaluate.novelty.classifier.{name} must be given with kind {config.kind}")
+    return {
+        "kind": config.kind,
+        "checkpoint": pinned(config.checkpoint, config.revision),
+        "tokenizer": pinned(config.tokenizer, config.tokenizer_revision),
+        "dtype": config.dtype,
+        "max_tokens": config.max_tokens,
+    }
 
 
-def open_classifier(config: ClassifierConfig, identity: dict[str, Any], device: str | None = None) -> PairScorer:
-    """See the module."""
+def open_classifier(config: ClassifierConfig, identity: dict[str, Any]) -> LexicalClassifier | PairClassifier:
     if config.kind == "lexical":
         return LexicalClassifier()
-    model = load_evaluator(config.checkpoint, identity["checkpoint"].get("revision"), config.dtype, device)
+    model = load_evaluator(config.checkpoint, identity["checkpoint"].get("revision"), config.dtype, num_labels=2)
     tokenizer = load_evaluator_tokenizer(config.tokenizer, identity["tokenizer"].get("revision"), model)
-    for name in ("cls_token", "sep_token", "pad_token"):
+    for name in ("cls_token", "sep_token"):
         if getattr(tokenizer, f"{name}_id") is None:
             raise ModelError(f"the tokenizer {config.tokenizer} has no {name}")
-    if model.config.num_labels != 2:
-        raise ModelError(f"checkpoint {config.checkpoint} has {model.config.num_labels} classes, not 2")
     return PairClassifier(model, tokenizer, config.max_tokens, config.tokens_per_pass)
 
 
-class EntailmentJudge(EncodedTexts, PairScorer):
-    """Verdicts on the second text of a pair given the first: 1 it follows, 0 it may be, -1 it cannot be.
-
-    Any model of natural language inference (microsoft/deberta-large-mnli, roberta-large-mnli, ...); a pair is laid out
-    as its own tokenizer does, and its last ``max_tokens`` are kept.
-    """
-
-    def batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
-        """See PairScorer."""
-        if not pairs:
-            return
-        # The answers are at the ends.
-        self.tokenizer.truncation_side = "left"
-        encoded = self.tokenizer(*map(list, zip(*pairs, strict=True)), truncation=True, max_length=self.max_tokens)
-        values = [VERDICTS.get(label, 0.0) for label in _labels(self.model)]
-        verdicts = torch.tensor(values, device=self.model.device)
-        yield from self._run(rows_of(encoded), lambda inputs: verdicts[self.model(**inputs).logits.argmax(dim=-1)])
-
-
-def _labels(model: PreTrainedModel) -> list[str]:
-    return [str(label).lower() for _, label in sorted(model.config.id2label.items())]
-
-
-def judge_identity(config: JudgeConfig) -> dict[str, Any]:
-    """See the module."""
-    return _identity(config, "entailment", "max_tokens")
-
-
-def open_judge(config: JudgeConfig, identity: dict[str, Any], device: str | None = None) -> EntailmentJudge:
-    """See the module."""
-    revision = identity["checkpoint"].get("revision")
-    model = load_evaluator(config.checkpoint, revision, config.dtype, device)
-    if "entailment" not in _labels(model):
-        raise ModelError(
-            f"the judge of entailment has no label 'entailment', only {', '.join(_labels(model))}; it must be a model "
-            "of natural language inference"
-        )
-    tokenizer = load_evaluator_tokenizer(config.checkpoint, revision, model)
-    return EntailmentJudge(model, tokenizer, config.max_tokens, config.tokens_per_pass)
-
-
-class SequenceReward(EncodedTexts, PairScorer):
+class SequenceReward(SequenceClassifier):
     """A sequence classifier with one output over a chat of one request and one response, cut at its end."""
 
     def encode(self, pair: Pair) -> list[int]:
-        """Token ids of one conversation; the template's text holds its own special tokens, and none are added.
+        """The template's text holds its own special tokens, and none are added.
 
         Raises ModelError where it does not start with exactly one BOS token and the tokenizer has one to add.
         """
@@ -157,26 +174,20 @@ class SequenceReward(EncodedTexts, PairScorer):
             )
         return ids[: self.max_tokens]
 
-    def _inputs(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
-        pad_id = self.model.config.get_text_config().pad_token_id
-        ids, own = right_padded([row["input_ids"] for row in rows], self.model.device, pad_id)
-        return {"input_ids": ids, "attention_mask": own.long()}
-
-    def batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
-        """See PairScorer: raw rewards of (request, response)."""
-        rows = [{"input_ids": self.encode(pair)} for pair in pairs]
-        yield from self._run(rows, lambda inputs: self.model(**inputs).logits[:, 0])
+    def score(self, logits: torch.Tensor) -> torch.Tensor:
+        return logits[:, 0]
 
 
 def reward_identity(config: RewardConfig) -> dict[str, Any]:
-    """See the module."""
-    return _identity(config, config.kind, "max_length")
+    if config.checkpoint is None:
+        raise ModelError(f"evaluate.novelty.reward.checkpoint must be given with kind {config.kind}")
+    checkpoint = pinned(config.checkpoint, config.revision)
+    return {"kind": config.kind, "checkpoint": checkpoint, "dtype": config.dtype, "max_length": config.max_length}
 
 
-def open_sequence_reward(config: RewardConfig, identity: dict[str, Any], device: str | None = None) -> SequenceReward:
-    """See the module."""
+def open_sequence_reward(config: RewardConfig, identity: dict[str, Any]) -> SequenceReward:
     revision = identity["checkpoint"].get("revision")
-    model = load_evaluator(config.checkpoint, revision, config.dtype, device, num_labels=1)
+    model = load_evaluator(config.checkpoint, revision, config.dtype, num_labels=1)
     tokenizer = load_evaluator_tokenizer(config.checkpoint, revision, model)
     if tokenizer.chat_template is None:
         raise ModelError(f"the tokenizer of {config.checkpoint} has no chat template")
@@ -193,22 +204,21 @@ def open_sequence_reward(config: RewardConfig, identity: dict[str, Any], device:
 
 
 @dataclass
-class LikelihoodReward(PairScorer):
+class LikelihoodReward:
     """Stand-in reward: mean log-probability per token, in nats, of the response and its terminator.
 
     It rewards what the model finds likely, which is not quality; its figures are never reported under the benchmark's
     names. Conversations of more than ``max_length`` tokens are cut at the end.
     """
 
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
     encode_request: Callable[[str], list[int]]
     terminator: int
     max_length: int
     tokens_per_pass: int
 
-    def batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
-        """See PairScorer."""
+    def batches(self, pairs: Sequence[Pair]) -> Batches:
         requests = {text: self.encode_request(text) for text in dict.fromkeys(pair[0] for pair in pairs)}
         if (longest := max(map(len, requests.values()), default=0)) >= self.max_length:
             raise ModelError(
@@ -220,40 +230,3 @@ class LikelihoodReward(PairScorer):
         cut, starts = [row[: self.max_length] for row in rows], [len(requests[request]) for request, _ in pairs]
         for scored in RowScorer(position_logits(self.model), self.tokens_per_pass).score(cut, starts):
             yield [index for index, _ in scored], np.array([score[:, 0].mean() for _, score in scored])
-
-
-class SentenceEmbedder(EncodedTexts):
-    """Mean-pooled last hidden states of an encoder, as sentence-transformers has it for all-MiniLM-L6-v2."""
-
-    def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """float64[n, d] of n texts; zeros for an empty one. Raises ModelError."""
-        places = [place for place, text in enumerate(texts) if text.strip()]
-        vectors = np.zeros((len(texts), self.model.config.hidden_size))
-        if not places:
-            return vectors
-        encoded = self.tokenizer([texts[place] for place in places], truncation=True, max_length=self.max_tokens)
-
-        def pooled(inputs: BatchEncoding) -> torch.Tensor:
-            hidden, own = self.model(**inputs).last_hidden_state.float(), inputs["attention_mask"].unsqueeze(-1)
-            return (hidden * own).sum(dim=1) / own.sum(dim=1)
-
-        for indices, values in self._run(rows_of(encoded), pooled):
-            vectors[[places[index] for index in indices]] = values
-        if not np.isfinite(vectors).all():
-            raise ModelError("the embedding of a text is not finite")
-        return vectors
-
-
-def embedding_identity(config: SimilarityConfig) -> dict[str, Any]:
-    """See the module."""
-    return _identity(config, config.kind, "max_tokens")
-
-
-def open_embedder(config: SimilarityConfig, identity: dict[str, Any], device: str | None = None) -> SentenceEmbedder:
-    """See the module."""
-    checkpoint, revision = str(config.checkpoint), identity["checkpoint"].get("revision")
-    model = load_evaluator(checkpoint, revision, config.dtype, device, classifies=False)
-    tokenizer = load_evaluator_tokenizer(checkpoint, revision, model)
-    if tokenizer.pad_token_id is None:
-        raise ModelError(f"the tokenizer {checkpoint} has no pad_token")
-    return SentenceEmbedder(model, tokenizer, config.max_tokens, config.tokens_per_pass)

@@ -14,14 +14,11 @@ from pipeline.engines.scoring.token_scores import candidate_log_probabilities, m
 if TYPE_CHECKING:
     from pipeline.engines.loading.conditioned_model import ConditionedModel
 
-LEAST_REST = 1e-12
-"""Probability of all other words at least, so that rounding leaves its logarithm finite."""
-
 
 def with_rest(log_probabilities: np.ndarray) -> np.ndarray:
     """Log-probabilities of K outcomes and of all others together: float64[K] to float64[K + 1], nats."""
-    rest = max(1.0 - float(np.exp(log_probabilities).sum()), LEAST_REST)
-    return np.append(log_probabilities, np.log(rest))
+    # Rounding must leave the logarithm finite.
+    return np.append(log_probabilities, np.log(max(1.0 - float(np.exp(log_probabilities).sum()), 1e-12)))
 
 
 class WordJudge:
@@ -41,21 +38,19 @@ class WordJudge:
         return tuple(sorted({ids[0] for ids in encode_answers(self._opened.tokenizer, words) if ids}))
 
     @torch.inference_mode()
-    def laws(self, requests: Sequence[str], tokens: Sequence[Sequence[int]]) -> Iterator[list[tuple[int, np.ndarray]]]:
-        """Log-probabilities of the first token of the reply to each user message, over its K outcomes ``tokens``.
+    def laws(self, requests: Sequence[str], tokens: Sequence[int]) -> Iterator[list[tuple[int, np.ndarray]]]:
+        """Log-probabilities of the first token of the reply to each user message, over the K outcomes ``tokens``.
 
         Yields (index of the request, float64[K + 1] nats, all other tokens last), a forward pass at a time.
         """
         rows = [self._opened.encode(request) for request in requests]
+
         for members in length_buckets(list(map(len, rows)), self._tokens_per_pass):
             # Padding is on the right, where attention does not look, and needs no mask.
             ids, own = right_padded([rows[index] for index in members], self._logits_at.device)
             inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
             states = self._logits_at.forward(inputs)[0]
             last = states[torch.arange(len(members), device=states.device), own.sum(dim=1) - 1]
-            wanted = [np.asarray(tokens[index], dtype=np.int64) for index in members]
-            sizes = [len(each) for each in wanted]
-            owners = np.repeat(np.arange(len(members)), sizes)
-            values = candidate_log_probabilities(self._logits_at, last, owners, np.concatenate(wanted))
-            laws = map(with_rest, np.split(values, np.cumsum(sizes)[:-1]))
-            yield list(zip(members, laws, strict=True))
+            owners, wanted = np.repeat(np.arange(len(members)), len(tokens)), np.tile(tokens, len(members))
+            values = candidate_log_probabilities(self._logits_at, last, owners, wanted.astype(np.int64))
+            yield list(zip(members, map(with_rest, values.reshape(len(members), -1)), strict=True))

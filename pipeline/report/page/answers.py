@@ -59,7 +59,7 @@ def page_answers(context: ReportContext, structured: pd.DataFrame | None, transf
     calibration = [effects(context, "structured", split, w1) for split in ("ood", "unseen")]
     calibration.append(verdicts(structured if structured is None else rows_of(structured, metric=w1)))
     cost = [
-        effects(context, "retention", "all", "accuracy_difference"),
+        effects(context, "retention", "all", "accuracy", "change"),
         *(effects(context, "paloma", "all", f"bits_per_byte{suffix}", "change") for suffix in ("", WITHOUT_BOS)),
         effects(context, "mcq", "mcq", "mcq_parse_rate"),
         verdicts(rows_of(context.tests("retention"), split=ALL_PARTS).assign(against=BASE)),

@@ -21,11 +21,6 @@ def test_other_models_come_before_a_models_second_case():
     assert found == [("a", "p1", 9), ("b", "p2", 5), ("a", "p3", 7)]
 
 
-def test_differences_below_zero_come_last():
-    found = chosen({("a", "p1"): 3, ("b", "p2"): -1, ("a", "p1 again"): 1, ("b", "p3"): -3})
-    assert found == [("a", "p1", 3), ("a", "p1 again", 1), ("b", "p2", -1)]
-
-
 def test_what_regimes_are_ranked_by():
     base, soft, hard = np.array([[5.0, 0, 4], [1, 3, 4], [2, 1, 6]])
     found = [difference(base, soft, hard).tolist() for _, _, difference in REGIMES.values()]

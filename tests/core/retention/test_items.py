@@ -78,17 +78,17 @@ def render(messages):
     return "".join(f"<{message['role']}>{message['content']}" for message in messages) + "<answer>"
 
 
-FORMS = {"plain": (None, False), "chat": (render, False), "chat_multiturn": (render, True)}
+FORMS = (None, render)
 RECORDED = {
-    "tinyMMLU": (["7ed804f776a636a5", "f6f293af6fc333a5", "f6f293af6fc333a5"], {"acc_norm": 0.26, "acc": 0.26}),
-    "tinyHellaswag": (["f423519d6395a6a0", "d8de639d94581f05", "e4fefafe36c20100"], {"acc_norm": 0.3, "acc": 0.3}),
+    "tinyMMLU": (["7ed804f776a636a5", "f6f293af6fc333a5"], {"acc_norm": 0.26, "acc": 0.26}),
+    "tinyHellaswag": (["f423519d6395a6a0", "d8de639d94581f05"], {"acc_norm": 0.3, "acc": 0.3}),
     "tinyTruthfulQA": (
-        ["3ca88d236da03173", "7af69337e9df9097", "7af69337e9df9097"],
+        ["3ca88d236da03173", "7af69337e9df9097"],
         {"mc2": 0.42604309209, "acc": 0.2},
     ),
-    "tinyWinogrande": (["b2ceeb9fac2f17fb", "1b6e412be09b00c7", "06f1c09c3063c40f"], {"acc_norm": 0.5, "acc": 0.52}),
+    "tinyWinogrande": (["b2ceeb9fac2f17fb", "1b6e412be09b00c7"], {"acc_norm": 0.5, "acc": 0.52}),
     "tinyGSM8k": (
-        ["2e0c5d869bccecf6", "d16ec36567f77149", "ecf0498924e9cceb"],
+        ["2e0c5d869bccecf6", "d16ec36567f77149"],
         {"exact_match_strict": 0.34, "exact_match_flexible": 0.67},
     ),
 }
@@ -120,8 +120,8 @@ def test_requests_and_metrics_are_the_harness_own(task):
     files = sorted((ROOT / "data" / "retention" / task).glob("*.jsonl"))
     data = {path.stem: read_json_lines(path, ()) for path in files}
     digests, expected = RECORDED[task]
-    for (template, multiturn), digest in zip(FORMS.values(), digests, strict=True):
-        own = RetentionTask(task, data, template, multiturn)
+    for template, digest in zip(FORMS, digests, strict=True):
+        own = RetentionTask(task, data, template)
         assert hashlib.sha256(json.dumps(own.requests).encode()).hexdigest().startswith(digest)
         scores = values(own.outcomes(made_up_responses(own.requests, data[TASKS[task].split])))
         assert {metric: np.mean(each) for metric, each in scores.items()} == pytest.approx(expected, abs=1e-9)
