@@ -31,7 +31,7 @@ from pipeline.errors import ConfigError
 from pipeline.report.cells import Cell, finished_cells
 from pipeline.report.evaluations import flatten, read_evaluations
 from pipeline.report.write import write_report
-from pipeline.sweep.run import override_columns, read_record
+from pipeline.sweep.run import Record, override_columns, read_record
 
 HEADER = "# Merged from cells of {sweep} by `python -m pipeline.sweep.tables`; do not edit.\n# cells: {cells}\n"
 REPORT_KEYS = ("experiment", "tests", "evaluate.bootstrap_replicates")
@@ -63,6 +63,16 @@ def gather(directory: Path) -> None:
     for name, table in (("summary", pd.DataFrame(summaries)), ("metrics", pd.concat(parts, ignore_index=True))):
         with atomic_path(directory / f"{name}.csv") as temporary:
             table.to_csv(temporary, index=False)
+
+
+def run_table(records: Sequence[Record]) -> str:
+    """The jobs of one run as text, with the settings in which they differ."""
+    settings = pd.DataFrame([override_columns(record.overrides) for record in records]).fillna("")
+    columns = ["status", "seconds", "stage", "reason", "log"]
+    how = pd.DataFrame([vars(record) for record in records])[columns].round({"seconds": 0})
+    cells = pd.DataFrame({"cell": [Path(record.cell).name for record in records]})
+    varied = [name for name in settings if settings[name].nunique() > 1]
+    return pd.concat([cells, settings[varied], how], axis=1).to_string(index=False)
 
 
 def chosen_cells(sweep: Path, where: Sequence[str]) -> list[Cell]:

@@ -17,11 +17,11 @@ from pipeline.dag.code_digest import code_digests
 from pipeline.dag.graph import StageGraph
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sweep import cells
-from pipeline.sweep.application import CONF, run_table
+from pipeline.sweep.application import CONF
 from pipeline.sweep.cells import expand_targets, make_cell
 from pipeline.sweep.run import Record, is_finished, prepare_workspace, write_record
 from pipeline.sweep.settings import cell_overrides, expand_arguments, override_key, sweep_config, value_text
-from pipeline.sweep.tables import gather
+from pipeline.sweep.tables import gather, run_table
 from tests.composition import composed_params
 from tests.conftest import ROOT
 
