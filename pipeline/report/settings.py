@@ -92,10 +92,7 @@ def shared_settings(params: Params) -> Table:
 
 
 def method_settings(params: Params) -> Table | None:
-    """Table 4: what differs between soft and hard, as configured, beside the paper's values.
-
-    A method that is not configured has no column; without both there is no table.
-    """
+    """Table 4: what differs between soft and hard where they are configured, beside the paper's values."""
     shown = [name for name in TARGETS if name in params.methods and name in params.methods[name].targets]
     if not shown:
         return None
@@ -149,7 +146,7 @@ def methods_table(params: Params) -> Table | None:
             name,
             _targets(method),
             f"{method.outside_weight:g}" if method.targets else DASH,
-            DASH if method.anchors is None else _anchors(method.anchors),
+            _anchors(method.anchors),
             " + ".join(f"{weight:g} {other}" for other, weight in (method.merge or {}).items()) or DASH,
             ", ".join(f"{key}: {value}" for key, value in flatten(method.train).items()) or DASH,
         ]
@@ -172,12 +169,13 @@ def methods_table(params: Params) -> Table | None:
 
 
 def _targets(method: MethodConfig) -> str:
-    if len(method.targets) < 2:
-        return next(iter(method.targets), DASH)
-    return f"soft {method.soft_share:g}, hard {1 - method.soft_share:g}"
+    both = f"soft {method.soft_share:g}, hard {1 - method.soft_share:g}"
+    return both if len(method.targets) == 2 else next(iter(method.targets), DASH)
 
 
-def _anchors(anchors: AnchorsConfig) -> str:
+def _anchors(anchors: AnchorsConfig | None) -> str:
+    if anchors is None:
+        return DASH
     budget = "" if anchors.kl_budget is None else f" at first, kept to {anchors.kl_budget:g}"
     return f"{ANCHORS[anchors.divergence]}, weight {anchors.weight:g}{budget}, {anchors.sequences_per_step} per step"
 
@@ -189,12 +187,10 @@ def _settings(name: str, caption: str, frame: pd.DataFrame) -> Table:
 
 def _same(values: Mapping[str, str]) -> str:
     """One text where all agree, else each with those that have it in brackets."""
-    names: dict[str, list[str]] = {}
-    for name, value in values.items():
-        names.setdefault(value, []).append(name)
-    if len(names) == 1:
-        return next(iter(names))
-    return ", ".join(f"{value} ({', '.join(members)})" for value, members in names.items())
+    distinct = list(dict.fromkeys(values.values()))
+    if len(distinct) == 1:
+        return distinct[0]
+    return ", ".join(f"{each} ({', '.join(name for name in values if values[name] == each)})" for each in distinct)
 
 
 def _size(grid: Sequence[Axis]) -> int:

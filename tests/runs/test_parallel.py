@@ -21,7 +21,7 @@ from pipeline.dag.stages import STAGES as OURS
 from pipeline.errors import BusyError, ConfigError
 from pipeline.runs.dvc_process import failed_stages, last_error
 from pipeline.runs.parallel import Runner, Schedule, StagesFailedError, main
-from pipeline.sweep.workspace import initialise_dvc
+from pipeline.sweep.run import initialise_dvc
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
