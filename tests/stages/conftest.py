@@ -15,10 +15,7 @@ from pipeline.config.params import Params, load_params
 from pipeline.dag.execution import StageRun, execute, named_run
 from pipeline.dag.stage_kinds import evaluation_name
 from pipeline.report.figures.drawing import draw_all
-from tests.report.conftest import drawn_here
 from tests.stages.preloaded_python import draw_one, preloaded_python
-
-__all__ = ["drawn_here"]
 
 CONDITIONS = ("base", "soft", "hard")
 AXES = (
