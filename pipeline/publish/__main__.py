@@ -25,13 +25,7 @@ METRICS_FILE = "metrics.csv"
 
 
 def collect(params: Params, model: str, method: str, repository: str | None, licence: str | None) -> Publication:
-    """All that a card says of an adapter of a finished DAG.
-
-    Raises:
-        ConfigError: There is no such model or method, or nobody states the licence.
-        ArtifactError: The adapter or the report is missing, or the report has no numbers of it.
-        ModelError: The base checkpoint's tokenizer cannot be loaded.
-    """
+    """All that a card says of an adapter of a finished DAG. Raises PipelineError for what is missing."""
     from pipeline.engines.loading.model import load_tokenizer
 
     for option, name, known in (("--model", model, params.models), ("--method", method, params.methods)):
@@ -94,18 +88,14 @@ def main(
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Command line."""
     parser = CommandParser(prog="python -m pipeline.publish", description=__doc__)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
     parser.add_argument("--model", required=True, help="name in params.yaml (models)")
     parser.add_argument("--method", required=True, help="name in params.yaml (methods)")
     parser.add_argument("--output", type=Path, help="directory (default: published/MODEL-METHOD)")
     parser.add_argument("--repository", metavar="OWNER/NAME", help="on the hub; the card's code reads it from there")
-    parser.add_argument(
-        "--licence",
-        metavar="IDENTIFIER",
-        help="licence of the base checkpoint in the hub's terms, e.g. apache-2.0, where the checkpoint states none",
-    )
+    licence_help = "of the base checkpoint in the hub's terms, e.g. apache-2.0, where the checkpoint states none"
+    parser.add_argument("--licence", metavar="IDENTIFIER", help=licence_help)
     return parser.parse_args()
 
 

@@ -29,9 +29,7 @@ class Licence:
 def base_licence(checkpoint: str, revision: str | None, given: str | None = None) -> Licence:
     """The licence of a checkpoint, from its card or the record of its import, else as it is ``given``.
 
-    Raises:
-        ConfigError: Nobody says what it is, or ``given`` contradicts the checkpoint.
-        ArtifactError: The checkpoint's card or record is unreadable.
+    Raises ConfigError where nobody says what it is or ``given`` contradicts, ArtifactError for an unreadable card.
     """
     stated, reason = None, f"neither {CARD} nor {RECORD} of {checkpoint} has one"
     try:

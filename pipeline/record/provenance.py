@@ -17,8 +17,10 @@ from typing import Any
 from pipeline import PROJECT
 from pipeline.artifacts.storage import sha256_file, sha256_json, write_json
 
-PACKAGES = ("torch", "transformers", "peft", "accelerate", "tokenizers", "datasets", "numpy", "scipy", "pandas")
-OPTIONAL_PACKAGES = ("vllm", "openai")
+PACKAGES = (
+    *("torch", "transformers", "peft", "accelerate", "tokenizers", "datasets", "numpy", "scipy", "pandas"),
+    *("vllm", "openai"),
+)
 RECORD = "provenance.json"
 """A record inside the directory that it is of; that of a file is beside it, as NAME.provenance.json. With their times
 records are no part of a directory's content."""
@@ -73,8 +75,8 @@ def git_revision() -> dict[str, Any] | None:
 @functools.cache
 def package_versions() -> dict[str, str]:
     """Versions of the packages that results depend on, read once: that takes as long as a small stage."""
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    for name in OPTIONAL_PACKAGES:
+    versions = {}
+    for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
     return versions
@@ -97,8 +99,7 @@ def _tokens_read() -> int:
 
 
 class Usage:
-    """What this process has used since ``started``; ``continued``: the run found unfinished work of its own, and cost
-    more than is measured here."""
+    """What this process has used; ``continued``: the run found unfinished work, and cost more than is measured here."""
 
     def __init__(self) -> None:
         self.started, self.continued = datetime.now(UTC), False

@@ -35,17 +35,14 @@ def has_credentials() -> bool:
 
 
 def tracking_mode(config: TrackingConfig) -> str:
-    """The effective W&B mode: "online", "offline" or "disabled"; the environment variable WANDB_MODE goes first.
-
-    Without credentials W&B would ask for them, so there "online" is "offline" as well, with a warning.
-    """
+    """The effective W&B mode: "online", "offline" or "disabled"; the environment variable WANDB_MODE goes first."""
     mode = os.environ.get("WANDB_MODE") or config.mode
-    if mode == "auto":
-        return "online" if has_credentials() else "offline"
-    if mode == "online" and not has_credentials():
+    if mode not in ("auto", "online") or has_credentials():
+        return "online" if mode == "auto" else mode
+    if mode == "online":
+        # W&B would ask for them.
         _warn("there are no W&B credentials; the run is kept offline")
-        return "offline"
-    return mode
+    return "offline"
 
 
 def _warn(message: str) -> None:
@@ -53,14 +50,12 @@ def _warn(message: str) -> None:
 
 
 class Run:
-    """What a stage may log to; does nothing without a W&B run, nor after W&B has failed once.
-
-    ``last_step`` is the highest step that W&B has of this run; -1 where it has none.
+    """What a stage may log to; does nothing without a W&B run, nor after W&B has failed once. ``last_step`` is the
+    highest step that W&B has of this run.
     """
 
     def __init__(self, run: Any = None, last_step: int = -1):
         self._run, self._last_step = run, last_step
-        self._bars: list[tqdm] = []
 
     def _try(self, action: Callable[[Any], Any]) -> None:
         """Tracking must not fail a stage: the first error, whatever it is, ends it with a warning."""
@@ -84,11 +79,10 @@ class Run:
             self._try(lambda run: run.log(dict(values), step=step, commit=True))
 
     def bar(self, iterable: Iterable | None = None, **arguments: Any) -> tqdm:
-        """A tqdm bar whose count and rate become results of the run; ``unit`` names them."""
+        """A tqdm bar."""
         # In a log, one that is drawn ten times a second would make megabytes in an hour.
         seldom = {} if sys.stderr.isatty() else {"mininterval": 30, "maxinterval": 60}
-        self._bars.append(tqdm(iterable, **seldom, **arguments))
-        return self._bars[-1]
+        return tqdm(iterable, **seldom, **arguments)
 
     def table(self, name: str, frame: Any) -> None:
         """Log a pandas table."""
@@ -102,12 +96,6 @@ class Run:
 
     def finish(self, exit_code: int = 0) -> None:
         """Close the run; what a server does not take within a minute stays in the local directory."""
-        # One that is switched off has no unit.
-        for bar in (bar for bar in self._bars if hasattr(bar, "unit")):
-            shown, name = bar.format_dict, f"throughput/{bar.unit}s"
-            bar.close()
-            if done := shown["n"] - shown["initial"]:
-                self.log({name: shown["n"], f"{name}_per_second": done / max(shown["elapsed"], 1e-9)})
         self._try(lambda run: run.finish(exit_code=exit_code))
         self._run = None
 

@@ -27,7 +27,7 @@ METRIC_COLUMNS = (
 
 
 def display_names(params: Params) -> dict[str, str]:
-    """Model name -> display name, in the order of the parameters."""
+    """Display name by model, in order."""
     return {name: model.display_name for name, model in params.models.items()}
 
 
@@ -149,7 +149,6 @@ class ReportContext:
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """Display name by model, in order."""
         return display_names(self.params)
 
     @property
@@ -166,10 +165,7 @@ class ReportContext:
 
 
 def read_evaluations(*roots: Path) -> Evaluations:
-    """Read metrics, failures and provenance of all evaluations below the directories.
-
-    Raises ArtifactError: A file is unreadable, or two directories hold the same evaluation.
-    """
+    """Read all evaluations below the directories. Raises ArtifactError where two hold the same one."""
     metrics, invalid, provenance = [], [], {}
     directories = _directories(roots)
     for key, directory in directories.items():
@@ -185,10 +181,10 @@ def read_evaluations(*roots: Path) -> Evaluations:
     frame = pd.DataFrame(metrics, columns=[*METRIC_COLUMNS, "undefined"])
     numbers = ["value", "ci_low", "ci_high", "floor", "change", "change_low", "change_high"]
     frame[numbers] = frame[numbers].astype(float)
-    columns = ["axis", "model", "condition", "split", "reason", "count"]
+    invalid = pd.DataFrame(invalid, columns=["axis", "model", "condition", "split", "reason", "count"])
     places = (path.parent for root in roots for path in root.glob(f"*/*/*/{UNAVAILABLE_FILE}"))
     failed = {EvaluationKey(*path.parts[-3:]): why_unavailable(path) for path in places}
-    return Evaluations(frame, pd.DataFrame(invalid, columns=columns), provenance, directories, failed)
+    return Evaluations(frame, invalid, provenance, directories, failed)
 
 
 def _directories(roots: Sequence[Path]) -> dict[EvaluationKey, Path]:
@@ -208,15 +204,13 @@ def _directories(roots: Sequence[Path]) -> dict[EvaluationKey, Path]:
 
 
 def prompt_format(reads: Iterable[Evaluations]) -> str:
-    """The form in which the tasks of retention were put ("chat", "plain"); "" where there are none.
-
-    Raises ArtifactError where there are several: their figures do not compare.
-    """
-    found: dict[str, str] = {}
-    for evaluations in reads:
-        for key, path in evaluations.sources.items():
-            if key.axis == "retention":
-                found.setdefault(evaluations.provenance[path].get("prompt_format", "not recorded"), path)
+    """The form in which the tasks of retention were put, "" without any. Raises ArtifactError for several."""
+    found = {
+        evaluations.provenance[path].get("prompt_format", "not recorded"): path
+        for evaluations in reads
+        for key, path in evaluations.sources.items()
+        if key.axis == "retention"
+    }
     if len(found) > 1:
         listed = "; ".join(f"{form} in {path}" for form, path in found.items())
         raise ArtifactError(

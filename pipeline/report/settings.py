@@ -86,10 +86,7 @@ def shared_settings(params: Params) -> Table:
 
 
 def method_settings(params: Params) -> Table | None:
-    """Table 4: what differs between soft and hard, as configured, beside the paper's values.
-
-    A method that is not configured has no column; without both there is no table.
-    """
+    """Table 4: what differs between soft and hard where they are configured, beside the paper's values."""
     shown = [name for name in TARGETS if name in params.methods and name in params.methods[name].targets]
     if not shown:
         return None
@@ -171,12 +168,10 @@ def _settings(name: str, caption: str, frame: pd.DataFrame) -> Table:
 
 def _same(values: Mapping[str, str]) -> str:
     """One text where all agree, else each with those that have it in brackets."""
-    names: dict[str, list[str]] = {}
-    for name, value in values.items():
-        names.setdefault(value, []).append(name)
-    if len(names) == 1:
-        return next(iter(names))
-    return ", ".join(f"{value} ({', '.join(members)})" for value, members in names.items())
+    distinct = list(dict.fromkeys(values.values()))
+    if len(distinct) == 1:
+        return distinct[0]
+    return ", ".join(f"{each} ({', '.join(name for name in values if values[name] == each)})" for each in distinct)
 
 
 def _size(grid: Sequence[Axis]) -> int:

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 
 import hydra
-import pandas as pd
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -17,7 +16,7 @@ from pipeline import PROJECT
 from pipeline.command import RESUMES, Terminated
 from pipeline.errors import PipelineError
 from pipeline.runs.dvc_process import terminated_like_interrupted
-from pipeline.sweep.run import Record, override_columns, read_record, run_job
+from pipeline.sweep.run import read_record, run_job
 from pipeline.sweep.settings import PRIMARY, expand_arguments, sweep_config
 
 CONF = PROJECT / "conf"
@@ -35,20 +34,10 @@ def job(configuration: DictConfig) -> str:
     return record.status
 
 
-def run_table(records: Sequence[Record]) -> str:
-    """The jobs of one run as text, with the settings in which they differ."""
-    settings = pd.DataFrame([override_columns(record.overrides) for record in records]).fillna("")
-    columns = ["status", "seconds", "stage", "reason", "log"]
-    how = pd.DataFrame([vars(record) for record in records])[columns].round({"seconds": 0})
-    cells = pd.DataFrame({"cell": [Path(record.cell).name for record in records]})
-    varied = [name for name in settings if settings[name].nunique() > 1]
-    return pd.concat([cells, settings[varied], how], axis=1).to_string(index=False)
-
-
 def _summarise(jobs: Path) -> int:
     """Print how the jobs went and gather the results of their sweeps; the exit status."""
     # Not before: the processes that only run jobs need no tables.
-    from pipeline.sweep.tables import gather
+    from pipeline.sweep.tables import gather, run_table
 
     paths = sorted([*jobs.glob("record.json"), *jobs.glob("*/record.json")], key=lambda path: path.parent.name.zfill(8))
     if not paths:

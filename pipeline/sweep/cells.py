@@ -1,6 +1,5 @@
 """A cell: overrides, what they compose to, the stages to reach, and the identity that follows from both."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -87,17 +86,15 @@ def _content(path: Path) -> Any:
 
 def expand_targets(patterns: Sequence[str], params: Params) -> list[str]:
     """Replace {model} and {tokenizer} by all that the parameters have. Raises ConfigError."""
-    choices = {"model": [*params.models], "tokenizer": [model.tokenizer for model in params.models.values()]}
-    targets: dict[str, None] = {}
-    for pattern in patterns:
-        used = [name for name in choices if f"{{{name}}}" in pattern]
-        for values in itertools.product(*(choices[name] for name in used)):
-            try:
-                targets[pattern.format(**dict(zip(used, values, strict=True)))] = None
-            except (KeyError, IndexError, ValueError):
-                known = ", ".join(f"{{{name}}}" for name in choices)
-                raise ConfigError(f"sweep.targets: {pattern!r}: only {known} can stand in braces") from None
-    return list(targets)
+    try:
+        targets = [
+            pattern.format(model=name, tokenizer=model.tokenizer)
+            for pattern in patterns
+            for name, model in params.models.items()
+        ]
+    except (KeyError, IndexError, ValueError):
+        raise ConfigError(f"sweep.targets: {patterns}: only {{model}}, {{tokenizer}} can stand in braces") from None
+    return list(dict.fromkeys(targets))
 
 
 def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) -> Cell:

@@ -7,7 +7,7 @@ A workspace has its own parameters, artifacts and dvc.lock, links to code and da
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,13 +32,12 @@ class Record:
     """How a job went."""
 
     cell: str
-    """Directory of the cell; empty where the settings could not be composed."""
+    """Its directory; empty where the settings could not be composed."""
     overrides: tuple[str, ...]
     status: str
     """One of "finished" (now), "skipped" (before), "failed", "busy" (another launcher runs it) and "interrupted"."""
     seconds: float = 0.0
     stage: str = ""
-    """The stages that failed."""
     reason: str = ""
     log: str = ""
 
@@ -62,34 +61,31 @@ def override_columns(overrides: Sequence[str]) -> dict[str, str]:
 
 def _link(place: Path, target: Path) -> None:
     """A relative link, so that a checkout can be moved as a whole."""
-    text = os.path.relpath(target, place.parent.resolve())
-    if place.is_symlink() and os.readlink(place) == text:
-        return
     if place.exists() and not place.is_symlink():
         raise ArtifactError(f"{place} is in the way of a link to {target}; remove or rename it")
     place.unlink(missing_ok=True)
-    place.symlink_to(text)
+    place.symlink_to(os.path.relpath(target, place.parent.resolve()))
 
 
 def prepare_workspace(
     directory: Path,
     project: Path,
-    values: dict[str, Any],
+    values: Mapping[str, Any],
     overrides: Sequence[str],
     cache: Path,
-    sources: Iterable[str],
+    sources: Sequence[str],
 ) -> None:
     """Make the workspace or bring it up to date; artifacts and dvc.lock in it stay.
 
-    ``overrides`` are what its parameters ``values`` were composed with, ``sources`` the dependencies of its stages that
-    no stage makes: where relative, their top directory is linked. Raises ArtifactError for a file where a link must be.
+    ``sources`` are dependencies of its stages that no stage makes: where relative, their top directory is linked.
+    Raises ArtifactError for a file where a link must be.
     """
     directory.mkdir(parents=True, exist_ok=True)
     tops = {Path(source).parts[0] for source in sources if not Path(source).is_absolute() and ".." not in source}
     for name in sorted(name for name in {*LINKED, *tops} if not name.endswith(".yaml")):
         if (project / name).exists():
             _link(directory / name, project / name)
-    write_files(directory, values, list(overrides))
+    write_files(directory, dict(values), list(overrides))
     for name in ("dvc.yaml", ".dvcignore"):
         write_if_changed(directory / name, (project / name).read_text() if (project / name).exists() else "")
     initialise_dvc(directory, cache)
@@ -137,7 +133,7 @@ def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) 
     # A cell that is no longer what it was must not count as finished while it runs.
     (directory / "finished.json").unlink(missing_ok=True)
     identity = cell.full_identity(project)
-    prepare_workspace(directory, project, dict(cell.values), cell.overrides, Path(config.cache), cell.sources)
+    prepare_workspace(directory, project, cell.values, cell.overrides, Path(config.cache), cell.sources)
     written = {"overrides": cell.overrides, "targets": cell.targets, "parameters": cell.parameters}
     write_json(directory / "cell.json", written)
     with log.open("a") as file:

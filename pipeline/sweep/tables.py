@@ -31,8 +31,9 @@ from pipeline.errors import ConfigError
 from pipeline.report.cells import Cell, finished_cells
 from pipeline.report.evaluations import flatten, read_evaluations
 from pipeline.report.write import write_report
-from pipeline.sweep.run import override_columns, read_record
+from pipeline.sweep.run import Record, override_columns, read_record
 
+SWEEPS = Path("sweeps")
 HEADER = "# Merged from cells of {sweep} by `python -m pipeline.sweep.tables`; do not edit.\n# cells: {cells}\n"
 REPORT_KEYS = ("experiment", "tests", "evaluate.bootstrap_replicates")
 """Keys that the report itself depends on, besides those of the cells' stages."""
@@ -63,6 +64,16 @@ def gather(directory: Path) -> None:
     for name, table in (("summary", pd.DataFrame(summaries)), ("metrics", pd.concat(parts, ignore_index=True))):
         with atomic_path(directory / f"{name}.csv") as temporary:
             table.to_csv(temporary, index=False)
+
+
+def run_table(records: Sequence[Record]) -> str:
+    """The jobs of one run as text, with the settings in which they differ."""
+    settings = pd.DataFrame([override_columns(record.overrides) for record in records]).fillna("")
+    columns = ["status", "seconds", "stage", "reason", "log"]
+    how = pd.DataFrame([vars(record) for record in records])[columns].round({"seconds": 0})
+    cells = pd.DataFrame({"cell": [Path(record.cell).name for record in records]})
+    varied = [name for name in settings if settings[name].nunique() > 1]
+    return pd.concat([cells, settings[varied], how], axis=1).to_string(index=False)
 
 
 def chosen_cells(sweep: Path, where: Sequence[str]) -> list[Cell]:
@@ -119,15 +130,6 @@ def check_agreement(cells: Sequence[Cell]) -> None:
         )
 
 
-def varied_in(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """The keys of SEEDS that differ between cells, ``varied_seeds``. Raises ConfigError where they are crossed."""
-    try:
-        return varied_seeds([cell.seeds for cell in cells])
-    except ValueError as error:
-        sweep, lowest = cells[0].directory.parent, min(cell.seeds["sampling_seed"] for cell in cells)
-        raise ConfigError(f"{sweep}: {error}; choose cells, e.g. --where sampling_seed={lowest}") from None
-
-
 def merged_values(cells: Sequence[Cell], own: Cell, order: Sequence[str], reports: str) -> dict[str, Any]:
     """Parameters of one table of cells that agree: those of ``own``, with the models and axes of all.
 
@@ -140,19 +142,22 @@ def merged_values(cells: Sequence[Cell], own: Cell, order: Sequence[str], report
     return {**own.values, "reports": reports, "models": {name: models[name] for name in ordered}, "axes": axes}
 
 
-def main(name: str, directory: Path, output: Path | None, where: Sequence[str]) -> None:
+def main(name: str, output: Path | None, where: Sequence[str]) -> None:
     """Write the report of a sweep's cells and their merged parameters into ``output``."""
-    sweep, output = directory / name, output or Path("reports") / name
+    sweep, output = SWEEPS / name, output or Path("reports") / name
     cells = chosen_cells(sweep, where)
     check_agreement(cells)
-    varied = varied_in(cells)
+    try:
+        varied = varied_seeds([cell.seeds for cell in cells])
+    except ValueError as error:
+        lowest = min(cell.seeds["sampling_seed"] for cell in cells)
+        raise ConfigError(f"{sweep}: {error}; choose cells, e.g. --where sampling_seed={lowest}") from None
     by_seed: dict[int, list[Cell]] = {}
     for cell in sorted(cells, key=lambda cell: cell.seeds[varied[0]]):
         by_seed.setdefault(cell.seeds[varied[0]], []).append(cell)
     seed, own = next(iter(by_seed.items()))
-    values = merged_values(
-        cells, own[0], list(compose_params(PROJECT / "conf", ["experiment=paper"])["models"]), str(output)
-    )
+    order = list(compose_params(PROJECT / "conf", ["experiment=paper"])["models"])
+    values = merged_values(cells, own[0], order, str(output))
     source = f"parameters of {sweep} (cells of an older version: run the sweep again)"
     params = validate(with_conditions(values), source=source)
 
@@ -171,7 +176,6 @@ def main(name: str, directory: Path, output: Path | None, where: Sequence[str]) 
         [path for split in ("unseen", "ood") for path in existing(own, "prompts", f"{split}.parquet")],
         output,
         existing(own, "adapters"),
-        sweeps=directory,
         other_seeds={
             other: read_evaluations(*existing(members, "evals")) for other, members in by_seed.items() if other != seed
         },
@@ -187,10 +191,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         prog="python -m pipeline.sweep.tables",
         description=__doc__,
     )
-    parser.add_argument("name", help="name of the sweep")
-    parser.add_argument(
-        "--directory", type=Path, default=Path("sweeps"), help="directory of all sweeps (default: %(default)s)"
-    )
+    parser.add_argument("name", help="name of the sweep, below sweeps/")
     parser.add_argument("--output", type=Path, help="directory to write (default: reports/NAME)")
     parser.add_argument(
         "--where", action="append", default=[], metavar="KEY=VALUE", help="take the cells with this value only"

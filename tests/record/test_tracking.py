@@ -155,26 +155,6 @@ def test_a_stage_says_what_its_run_is_and_its_errors_pass(monkeypatch, directory
     assert seen["config"]["parameters"] == {"rank": 16}
 
 
-def test_bars_become_results_without_what_an_earlier_run_has_done(capsys):
-    recorded = Recorded()
-    run = Run(recorded)
-    bar = run.bar(total=100, unit="sample")
-    bar.initial = 40
-    bar.update(100)
-    assert list(run.bar(range(5), unit="prompt")) == list(range(5))
-    untouched = run.bar(total=9, unit="pair")
-    untouched.initial = 9
-    untouched.update(9)
-    elapsed = bar.format_dict["elapsed"]
-    run.finish()
-    found = recorded.summary
-    assert set(found) == {f"throughput/{unit}s{rate}" for unit in ("sample", "prompt") for rate in ("", "_per_second")}
-    assert found["throughput/samples"] == 100 and found["throughput/prompts"] == 5
-    assert 0 < found["throughput/samples_per_second"] <= 60 / elapsed
-    # tqdm's way to say that it is closed.
-    assert bar.disable
-
-
 def sync() -> None:
     """What `make wandb-sync` runs."""
     environment = {name: value for name, value in os.environ.items() if name != "WANDB_MODE"}

@@ -4,12 +4,11 @@ import math
 
 import pytest
 
-from pipeline.axes.retention.report import ANSWERS
 from pipeline.config.params import load_params
 from pipeline.report.evaluations import ReportContext, read_evaluations
 from pipeline.report.retention import by_split, verdict_table
 from pipeline.report.summary import retention_summary
-from pipeline.report.table import Column, specified
+from pipeline.report.table import Column
 from tests.report.conftest import context_of, metric_row, paired_rows, texts, write_fabricated
 
 
@@ -71,17 +70,3 @@ def test_tests_give_difference_interval_p_values_and_verdict_with_its_n(config, 
     }
     assert [shown[1][title] for title in ("n", "Adjusted p")] == ["—", "—"]
     assert table.frame.loc[0, "p_difference"] == 0.0002
-
-
-def test_answers_have_a_row_for_each_task_and_the_changes_beside_the_values(config):
-    rows = []
-    for condition, value in (("base", 40.0), ("soft", 30.0)):
-        for task in ("tinyGSM8k", "gsm8k"):
-            change = {} if condition == "base" else {"change": -10.0, "change_low": -12.0, "change_high": -8.0}
-            rows.append(
-                metric_row("retention", "alpha", condition, task, "answer_tokens_mean", value, width=1) | change
-            )
-    shown = texts(specified(ANSWERS, context_of(config, rows)))
-    for task in ("tinyGSM8k", "gsm8k"):
-        assert shown["Alpha_1B", "base", task] == ["40.0 [39.0, 41.0]", "—"]
-        assert shown["Alpha_1B", "soft", task] == ["30.0 [29.0, 31.0]", "-10.0 [-12.0, -8.0]"]

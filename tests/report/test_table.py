@@ -2,16 +2,13 @@
 
 import math
 import re
-import shutil
-import subprocess
 
 import pandas as pd
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.report.table import Cell, Column, Table, TableSpec, make_table
-from pipeline.report.table_text import escape_latex, escape_markdown, latex_document, one_line, shorten, to_latex
+from pipeline.report.table_text import escape_latex, escape_markdown, one_line, shorten, to_latex
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row, texts
 
 NAMES = {"a": "Model_A", "b": "Model B"}
@@ -159,16 +156,3 @@ def test_any_text_can_be_written(text, limit):
     short = shorten(text, limit)
     assert len(short) <= limit
     assert short == one_line(text) or (short.endswith("…") and one_line(text).startswith(short[:-1]))
-
-
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
-def test_latex_accepts_every_escaped_character(tmp_path):
-    characters = r"\{}&%_#$~^<>|`[]*—…−×±∞≤≥ -- ---"
-    rows = [["soft " * 30, characters, escape_latex("x")], ["", characters * 3, "2"]]
-    for name, caption in (("first", "Table 5. All of it"), ("second", "Not of the paper")):
-        table = Table(name, caption, ["Name", "Texts", "n"], rows, 1, pd.DataFrame({"x": [1]}), characters)
-        (tmp_path / f"{name}.tex").write_text(to_latex(table))
-    (tmp_path / "all_tables.tex").write_text(latex_document(["first", "second"]))
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all_tables.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120)
-    assert done.returncode == 0, done.stdout[-2000:]

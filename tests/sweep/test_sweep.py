@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
 
 from pipeline.compose import check, recorded_overrides
 from pipeline.config.params import validate
@@ -17,11 +16,11 @@ from pipeline.dag.code_digest import code_digests
 from pipeline.dag.graph import StageGraph
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sweep import cells
-from pipeline.sweep.application import CONF, run_table
+from pipeline.sweep.application import CONF
 from pipeline.sweep.cells import expand_targets, make_cell
 from pipeline.sweep.run import Record, is_finished, prepare_workspace, write_record
 from pipeline.sweep.settings import cell_overrides, expand_arguments, override_key, sweep_config, value_text
-from pipeline.sweep.tables import gather
+from pipeline.sweep.tables import gather, run_table
 from tests.composition import composed_params
 from tests.conftest import ROOT
 
@@ -91,8 +90,6 @@ def test_a_cell_of_an_ablation_runs_what_its_table_needs(method, name):
     parts = {part.name for name in cell.stages for part, _ in cell.graph[name].parts}
     assert parts == {"build-prompts-structured", "generate-structured", "score-structured"}
     assert cell.targets == ("eval-structured@embedded",)
-    # Beside those: checks, prompts, an output space for each of training and evaluation, tries, and floors.
-    assert len(cell.stages) == {"soft": 12, "hard": 11}[method]
 
 
 def expand(*arguments: str) -> list[str]:
@@ -121,16 +118,6 @@ def test_a_presets_cells_and_grid_become_sweeps():
     assert expand("seed=1", "-m", "~tests", "reports=b") == ["-m", "seed=1", "~tests", "reports=b"]
     # Without -m there is one job, and nothing is swept; it trains the preset's method alone all the same.
     assert expand("sweep=hard_ablation", "seed=3") == ["sweep=hard_ablation", "seed=3", *HARD]
-
-
-def test_the_configuration_of_a_preset_is_shown():
-    """Hydra shows one job or runs several, and refuses to be asked for both."""
-    assert expand("-m", "sweep=hard_ablation", "--cfg", "job") == ["--cfg", "job", "sweep=hard_ablation", *HARD]
-    command = [sys.executable, "-m", "pipeline.sweep", "-m", "sweep=hard_ablation", "--cfg", "job"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert shown.returncode == 0, shown.stderr
-    found = yaml.safe_load(shown.stdout)
-    assert list(found["methods"]) == found["conditions"] == ["hard"] and len(found["sweep"]["cells"]) == 10
 
 
 def test_what_the_command_line_sets_leaves_the_preset():
@@ -195,28 +182,11 @@ def test_override_texts():
 
 def test_identity_is_what_the_targets_depend_on():
     base = cell_of(*HARD)
-    # Settings of other stages, of this machine, and of how fast it goes: together, as none of them counts.
-    others = (
-        "tracking.project=x",
-        "train.soft.epochs=9",
-        "generate.mcq.num_samples=5",
-        "distributed=ddp_4",
-        "generate.structured.batch_size=7",
-        "train.checkpoint_every_steps=3",
-        "engine.openai.max_retries=3",
-        "paloma.max_documents_per_slice=2",
-    )
+    # Settings of other stages, of this machine, and of how fast it goes.
+    others = ("tracking.project=x", "train.soft.epochs=9", "generate.mcq.num_samples=5", "distributed=ddp_4")
+    others += ("generate.structured.batch_size=7", "train.checkpoint_every_steps=3")
     assert cell_of(*HARD, *others).identity == base.identity
-    changes = (
-        "seed=1",
-        "train.hard.epochs=9",
-        "discretize.hard.max_bins=60",
-        "generate.structured.num_samples=3",
-        "models.embedded.dtype=bfloat16",
-        "evaluate.bootstrap_replicates=101",
-        "prompts.ood_selection=full",
-        "conditions=[base,hard]",
-    )
+    changes = ("seed=1", "train.hard.epochs=9", "generate.structured.num_samples=3", "models.embedded.dtype=bfloat16")
     identities = {cell_of(*HARD, other).identity for other in changes}
     assert len(identities | {base.identity}) == len(changes) + 1
     assert cell_of(*HARD, targets=("train-hard",)).identity != base.identity
@@ -314,9 +284,9 @@ def test_workspace_keeps_what_it_has(tmp_path):
     check(directory / "params.yaml", directory / "conf")
     (directory / "artifacts").mkdir()
     (directory / "dvc.lock").write_text("kept")
-    before = (directory / "dvc.yaml").stat().st_mtime_ns, (directory / "pipeline").lstat().st_mtime_ns
+    before = (directory / "dvc.yaml").stat().st_mtime_ns
     prepare(1)
-    assert before == ((directory / "dvc.yaml").stat().st_mtime_ns, (directory / "pipeline").lstat().st_mtime_ns)
+    assert before == (directory / "dvc.yaml").stat().st_mtime_ns
     assert "\nseed: 1\n" in (directory / "params.yaml").read_text()
     assert recorded_overrides((directory / "params.yaml").read_text()) == ["seed=1"]
     assert (directory / "dvc.lock").read_text() == "kept"

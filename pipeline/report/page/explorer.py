@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pipeline.artifacts.storage import read_table
 from pipeline.config.evaluation import BASELINES
@@ -56,9 +57,7 @@ def edges_of(law: Law, ends: np.ndarray) -> np.ndarray:
 
 
 def exact_masses(law: Law, ends: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[float] | None:
-    """Probability of each cell, from certified bounds of the distribution function at ascending ``x``; NaN bounds are
-    left out.
-    """
+    """Probability of each cell, from certified bounds of the distribution function at ascending ``x``."""
     middle = (low + high) / 2
     known = np.isfinite(middle)
     if not known.any():
@@ -121,25 +120,23 @@ def _evaluation(
     evaluations: Evaluations, model: str, condition: str, prompts: Mapping[str, Prompt], ends: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
     """One evaluation by prompt; empty where there is none."""
-    found: dict[str, dict[str, Any]] = {}
-    key = ("structured", model, condition)
-    if (path := evaluations.path(*key, "per_prompt.parquet")) is not None:
-        for row in read_table(path, ("prompt_id",)).to_dict("records"):
-            if row["prompt_id"] in prompts:
-                found[row["prompt_id"]] = _numbers(row)
-    if (path := evaluations.path(*key, "samples.parquet")) is not None:
-        samples = read_table(path, ("prompt_id", "values"))
-        for prompt_id, values in zip(samples["prompt_id"], samples["values"], strict=True):
-            if prompt_id in prompts and len(values):
-                counts, _ = np.histogram(values, edges_of(prompts[prompt_id].law, ends[prompt_id]))
-                found.setdefault(prompt_id, {})["samples"] = np.round(counts / len(values), 5).tolist()
-    if (path := evaluations.path(*key, "exact_cdf.parquet")) is not None:
-        bounds = read_table(path, ("prompt_id", "x", "cdf_low", "cdf_high"))
-        for prompt_id, rows in bounds.groupby("prompt_id", sort=False):
-            if prompt_id in prompts:
-                columns = (rows[name].to_numpy(float) for name in ("x", "cdf_low", "cdf_high"))
-                masses = exact_masses(prompts[prompt_id].law, ends[prompt_id], *columns)
-                found.setdefault(prompt_id, {})["exact"] = masses
+
+    def shown(name: str, *columns: str) -> pd.DataFrame:
+        path = evaluations.path("structured", model, condition, f"{name}.parquet")
+        if path is None:
+            return pd.DataFrame(columns=["prompt_id", *columns])
+        table = read_table(path, ("prompt_id", *columns))
+        return table[table["prompt_id"].isin(prompts)]
+
+    found = {row["prompt_id"]: _numbers(row) for row in shown("per_prompt").to_dict("records")}
+    for row in shown("samples", "values").itertuples():
+        if len(row.values):
+            counts, _ = np.histogram(row.values, edges_of(prompts[row.prompt_id].law, ends[row.prompt_id]))
+            found.setdefault(row.prompt_id, {})["samples"] = np.round(counts / len(row.values), 5).tolist()
+    for prompt_id, rows in shown("exact_cdf", "x", "cdf_low", "cdf_high").groupby("prompt_id", sort=False):
+        bounds = (rows[name].to_numpy(float) for name in ("x", "cdf_low", "cdf_high"))
+        masses = exact_masses(prompts[prompt_id].law, ends[prompt_id], *bounds)
+        found.setdefault(prompt_id, {})["exact"] = masses
     return found
 
 

@@ -1,7 +1,5 @@
 """Figures 11 to 13: panels, heights, intervals, axes."""
 
-import itertools
-
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
@@ -59,14 +57,3 @@ def test_perplexity_is_on_a_logarithmic_axis_and_bits_per_byte_is_not(tmp_path):
     np.testing.assert_allclose(soft.get_xdata(), [0, 1])
     perplexity.savefig(tmp_path / "figure.png")
     assert split_points(metrics, NAMES, CONDITIONS, "bits_per_byte", "") is None
-
-
-def test_a_fourth_condition_has_points_of_its_own():
-    conditions = (*CONDITIONS, "anchored")
-    rows = by_split("paloma", "perplexity", 20.0)
-    metrics = metric_frame([*rows, *({**row, "condition": "anchored"} for row in rows if row["condition"] == "soft")])
-    lines = split_points(metrics, NAMES, conditions, "perplexity", "").axes[0].lines
-    places = sorted(x for line in lines for x in line.get_xdata())
-    assert len(places) == 8 and all(low < high for low, high in itertools.pairwise(places))
-    looks = {line.get_label(): (line.get_marker(), to_hex(line.get_color())) for line in lines}
-    assert list(looks) == list(conditions) and len(set(looks.values())) == 4
