@@ -23,6 +23,7 @@ from pipeline.report.evaluations import (
     read_evaluations,
 )
 from pipeline.report.figures.drawing import draw_all
+from pipeline.report.figures.method import method_drawings
 from pipeline.report.page.answers import Answer, page_answers
 from pipeline.report.page.page import FigureBlock, Section, report_page
 from pipeline.report.seeds import seed_tables
@@ -111,7 +112,7 @@ def _draw(
 ) -> dict[str, list[FigureBlock]]:
     """Draw the figures that there is something to show in; captions say what the notes of their section say."""
     drawings = {axis: report.drawings(context) for axis, report in REPORTS.items() if report.drawings}
-    drawings["ablation"] = ablations.drawings
+    drawings |= {"ablation": ablations.drawings, "method": method_drawings(context.params.seed)}
     return {
         section: [
             FigureBlock(name, notes[section] + drawings[section][name].caption, directory / f"{name}.png")
