@@ -175,7 +175,7 @@ def test_a_report_has_the_configured_methods_in_their_order(tmp_path, two_models
     pairs = list(zip(tests["condition"], tests["against"], strict=True))
     assert pairs[: len(pairs) // 2] == method_pairs(params.conditions) and ("anchored", "soft") in pairs
     losses = pd.read_csv(tmp_path / "reports" / "plots" / "training_loss" / "alpha.csv")
-    assert list(losses.columns) == ["step", *trained]
+    assert list(losses.columns) == ["step", *methods]
 
 
 @pytest.mark.usefixtures("no_figures")
