@@ -44,25 +44,24 @@ class Prices:
         """``project`` is where relative paths of local data start."""
         self._params, self._project = params, project
         self._prompts = functools.cache(self._count_prompts)
-        self._texts = functools.cache(self._read_texts)
 
-    def _read_texts(self, asked: str) -> list[str]:
+    def _texts(self, asked: str) -> list[str]:
+        """Requests that are known: ours, and those of files."""
         # Not before: who only composes need not wait for SciPy.
         from pipeline.sources.own_laws import own_prompts
 
-        prompts, families = self._params.prompts, self._params.prompts.families
+        wanted, families = self._params.prompts, self._params.prompts.families
+        trained, tested = own_prompts(self._params.laws, self._project)
         if asked == "mcq":
             return [MCQ_PROMPT]
         if asked == "open":
-            source = prompts.open.source
-            return [prompt.text for prompt in read_open_prompts(source and str(self._project / source))]
-        if asked == "structured":
-            found = build_split("unseen", selection=prompts.unseen_selection, families=families)
-            found = [*found, *build_split("ood", selection=prompts.ood_selection, families=families)]
-            return [prompt.text for prompt in found]
-        trained, tested = own_prompts(self._params.laws, self._project)
-        if asked == "train":
-            number, seed = prompts.train_prompts_per_family, self._params.seed
+            source = wanted.open.source
+            tested = read_open_prompts(source and str(self._project / source))
+        elif asked == "structured":
+            tested = build_split("unseen", selection=wanted.unseen_selection, families=families)
+            tested = [*tested, *build_split("ood", selection=wanted.ood_selection, families=families)]
+        elif asked == "train":
+            number, seed = wanted.train_prompts_per_family, self._params.seed
             tested = [*build_split("train", families=families, prompts_per_family=number, seed=seed), *trained]
         return [prompt.text for prompt in tested]
 
@@ -152,13 +151,11 @@ class Prices:
     def training_memory(self, model: str) -> float:
         """Bytes that the largest pass of any method takes on a GPU that trains by itself."""
         config, most = self._params.models[model], 0.0
-        longest = TEMPLATE_TOKENS + max(map(cost.estimate_tokens, self._texts("train")), default=0)
         for method, made in self._params.methods.items():
             train = training_settings(self._params, method)
             strings = max(self._packed(method, target)[-1] for target in target_shares(made))
             anchor = 0 if made.anchors is None else PROMPT_TOKENS + self._reply("instructions")
-            # A pass is as wide as its longest row.
-            width = max(longest + strings * REPLY_TOKENS["structured"], anchor)
+            width = max(self._prompts("train")[1] + strings * REPLY_TOKENS["structured"], anchor)
             tokens = min(train.micro_batch_size * width, train.tokens_per_pass or math.inf)
             modules = len(config.lora_target_modules)
             most = max(most, cost.training_memory_bytes(config.num_parameters, tokens, train.lora_rank, modules))
