@@ -68,7 +68,7 @@ sweep:  ## every combination of values (ARGS="sweep=hard_ablation seed=0,1"; ARG
 ablations:  ## ablations at the scale of the demo (Tables 24 to 26, Figure 14)
 	@$(RUN) scripts/ablations.sh; status=$$?; $(MAKE) --no-print-directory tables && dvc commit --force --quiet report && exit $$status
 
-plan: check-params  ## estimated tokens, GPU hours and disk of that DAG
+plan: check-params  ## estimated tokens and GPU hours of that DAG
 	@$(RUN) python -m pipeline.runs.costs plan
 
 spent:  ## measured time, tokens and memory by stage (ARGS="--csv FILE")
@@ -116,7 +116,7 @@ stand-ins:  ## tiny random checkpoints of the paper's architectures, for stand_i
 	@$(RUN) python -m tests.stand_ins
 
 embedded-model:  ## train models/embedded from its recipe, an hour and a half on two cores
-	@$(RUN) python -m pipeline.demo.build_model --output models/embedded
+	@$(RUN) python -m pipeline.demo.embedded.training --output models/embedded
 
 gpu-check:  ## is this GPU ready? Ten minutes (ARGS=--help)
 	@$(RUN) python -m benchmarks.gpu $(ARGS)

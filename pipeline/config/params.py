@@ -47,7 +47,8 @@ RETIRED = (
     ("generate", "questions", "variants"),
     ("generate", "perturbations", "settings"),
     ("evaluate", "token_budget"),
-    ("engine", "openai", "dialect"),
+    ("tests", "bits_per_byte_margin"),
+    ("train", "soft", "estimator"),
 )
 """Settings that are gone, and that old records still name."""
 Section = TypeVar("Section")

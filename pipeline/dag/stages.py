@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 CODE_FILE = "code.yaml"
 _REFERENCE = re.compile(r"\$\{(?:item\.)?([\w.]+)\}")
 COSTS: "dict[str, Callable[[Prices, Row], Cost]]" = {
-    "discretize": lambda prices, row: prices.spaces(row["space"]),
-    "discretize-eval": lambda prices, row: prices.spaces("eval"),
     "preflight": lambda prices, row: prices.preflight(row["model"]),
-    "build-tries": lambda prices, row: prices.tries(row["space"]),
     "sample-instructions": lambda prices, row: prices.generation(row["model"], "instructions", row["condition"]),
 }
 COSTS |= dict.fromkeys(

@@ -1,4 +1,4 @@
-"""What work costs: tokens, GPU hours, memory and disk. Estimates, good to a factor of two.
+"""What work costs: tokens, GPU hours and memory. Estimates, good to a factor of two.
 
 With N the parameters of a model, a token of training takes 4 N operations (the base is frozen: gradients run through
 its activations alone), a token that is read 2 N, and a decoding step reads the weights once (2 N bytes), whatever the
@@ -36,7 +36,6 @@ class Cost:
     completion_tokens: float = 0.0
     """Tokens that a model generates or is trained on."""
     gpu_hours: float = 0.0
-    disk_bytes: float = 0.0
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(*map(sum, zip(astuple(self), astuple(other), strict=True)))

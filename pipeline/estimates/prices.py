@@ -33,8 +33,6 @@ SLICE_TOKENS, DOCUMENT_TOKENS = 700_000, 500
 """Of a PALOMA test slice and document."""
 CLASSIFIER_PARAMETERS, REWARD_PARAMETERS = 435_000_000, 27_200_000_000
 """Of DeBERTa-v3-large and Skywork-Reward-Gemma-2-27B."""
-STRING_BYTES, TRIE_STRING_BYTES, TOKEN_BYTES = 20, 75, 3
-"""Of a string in an output space and in a trie; of a generated token in a compressed table."""
 
 
 class Prices:
@@ -44,25 +42,24 @@ class Prices:
         """``project`` is where relative paths of local data start."""
         self._params, self._project = params, project
         self._prompts = functools.cache(self._count_prompts)
-        self._texts = functools.cache(self._read_texts)
 
-    def _read_texts(self, asked: str) -> list[str]:
+    def _texts(self, asked: str) -> list[str]:
+        """Requests that are known: ours, and those of files."""
         # Not before: who only composes need not wait for SciPy.
         from pipeline.sources.own_laws import own_prompts
 
-        prompts, families = self._params.prompts, self._params.prompts.families
+        wanted, families = self._params.prompts, self._params.prompts.families
+        trained, tested = own_prompts(self._params.laws, self._project)
         if asked == "mcq":
             return [MCQ_PROMPT]
         if asked == "open":
-            source = prompts.open.source
-            return [prompt.text for prompt in read_open_prompts(source and str(self._project / source))]
-        if asked == "structured":
-            found = build_split("unseen", selection=prompts.unseen_selection, families=families)
-            found = [*found, *build_split("ood", selection=prompts.ood_selection, families=families)]
-            return [prompt.text for prompt in found]
-        trained, tested = own_prompts(self._params.laws, self._project)
-        if asked == "train":
-            number, seed = prompts.train_prompts_per_family, self._params.seed
+            source = wanted.open.source
+            tested = read_open_prompts(source and str(self._project / source))
+        elif asked == "structured":
+            tested = build_split("unseen", selection=wanted.unseen_selection, families=families)
+            tested = [*tested, *build_split("ood", selection=wanted.ood_selection, families=families)]
+        elif asked == "train":
+            number, seed = wanted.train_prompts_per_family, self._params.seed
             tested = [*build_split("train", families=families, prompts_per_family=number, seed=seed), *trained]
         return [prompt.text for prompt in tested]
 
@@ -110,13 +107,6 @@ class Prices:
         answers = prompts * getattr(self._params.generate, axis).num_samples
         return self._read(model, passes * answers * (tokens + self._reply(axis)))
 
-    def spaces(self, space: str, string_bytes: float = STRING_BYTES) -> Cost:
-        prompts, _ = self._prompts("structured" if space == "eval" else "train")
-        return Cost(disk_bytes=prompts * (getattr(self._params.discretize, space).max_bins or 0) * string_bytes)
-
-    def tries(self, space: str) -> Cost:
-        return self.spaces(space, TRIE_STRING_BYTES)
-
     def _packed(self, method: str, target: str) -> tuple[int, int, int]:
         """Epochs, examples per prompt and epoch, and strings per example of a target."""
         train = training_settings(self._params, method)
@@ -127,14 +117,8 @@ class Prices:
 
     def training(self, model: str, method: str) -> Cost:
         """An adapter: of two targets each takes its share of the steps; anchors come on top of them."""
-        made, config, train = (
-            self._params.methods[method],
-            self._params.models[model],
-            training_settings(self._params, method),
-        )
-        size, (prompts, prompt_tokens) = config.num_parameters, self._prompts("train")
-        disk = cost.adapter_bytes(size, train.lora_rank, len(config.lora_target_modules))
-        total, steps = Cost(disk_bytes=disk), 0.0
+        made, train = self._params.methods[method], training_settings(self._params, method)
+        (prompts, prompt_tokens), total, steps = self._prompts("train"), Cost(), 0.0
         for target, share in target_shares(made).items():
             epochs, examples, packed = self._packed(method, target)
             steps += share * cost.training_steps_of(prompts, examples, epochs, train.global_batch_size)
@@ -147,18 +131,17 @@ class Prices:
             total += anchors
             # The base checkpoint's law takes one more forward pass.
             tokens += 1.5 * (anchors.prompt_tokens + anchors.completion_tokens)
+        size = self._params.models[model].num_parameters
         return total + Cost(gpu_hours=cost.work_hours(size, training_steps=steps, training_tokens=tokens))
 
     def training_memory(self, model: str) -> float:
         """Bytes that the largest pass of any method takes on a GPU that trains by itself."""
         config, most = self._params.models[model], 0.0
-        longest = TEMPLATE_TOKENS + max(map(cost.estimate_tokens, self._texts("train")), default=0)
         for method, made in self._params.methods.items():
             train = training_settings(self._params, method)
             strings = max(self._packed(method, target)[-1] for target in target_shares(made))
             anchor = 0 if made.anchors is None else PROMPT_TOKENS + self._reply("instructions")
-            # A pass is as wide as its longest row.
-            width = max(longest + strings * REPLY_TOKENS["structured"], anchor)
+            width = max(self._prompts("train")[1] + strings * REPLY_TOKENS["structured"], anchor)
             tokens = min(train.micro_batch_size * width, train.tokens_per_pass or math.inf)
             modules = len(config.lora_target_modules)
             most = max(most, cost.training_memory_bytes(config.num_parameters, tokens, train.lora_rank, modules))
@@ -178,7 +161,7 @@ class Prices:
         plain = (1 + len(decoding_settings(settings))) * reply
         written = prompts * settings.num_samples * (plain + sum(styles))
         read = self._read(model, prompts * (1 + len(styles)) * prompt_tokens)
-        return read + self._decode(model, written, what) + Cost(disk_bytes=written * TOKEN_BYTES)
+        return read + self._decode(model, written, what)
 
     def preflight(self, model: str) -> Cost:
         """100 passes over a request, and 8,000 samples of one token."""

@@ -1,6 +1,6 @@
 """What the DAG of params.yaml will cost, and has cost: ``python -m pipeline.runs.costs plan`` and ``... spent``.
 
-plan: estimated tokens, GPU hours and disk by stage and by model, for all of it and for what is still to run; nothing is
+plan: estimated tokens and GPU hours by stage and by model, for all of it and for what is still to run; nothing is
 loaded. spent: wall time, tokens and peak memory of every run that has left a record, by stage, model and condition.
 """
 
@@ -23,25 +23,19 @@ from pipeline.estimates.cost import CLOCK
 from pipeline.estimates.prices import Prices
 from pipeline.record.provenance import RECORD
 
-PLANNED = ["stages", "to_run", "tokens", "gpu_hours", "gpu_hours_to_run", "disk_gb"]
-PLAN_NOTE = (
-    f"Estimates. {CLOCK} Disk counts outputs once; DVC's cache doubles it where the file system has no reflinks."
-)
-SPENT_NOTE = (
-    """\
+PLANNED = ["stages", "to_run", "tokens", "gpu_hours", "gpu_hours_to_run"]
+SPENT_NOTE = """\
 Wall time of the last run of each stage, from its start (+: some run was continued, from there) to its record. Tokens \
 read: that the models of the process ran forward, prompts and padding included; of training on several GPUs, those of \
 the first process; none where vLLM or a server ran the model. Tokens generated: of the whole table of answers. Memory: \
 peak of the process, and on the GPU of its tensors, in 10^9 bytes. Planned: what `make plan` estimates for the same \
-runs. """
-    + CLOCK
-)
+runs."""
 
 
 def plan_table(graph: StageGraph, params: Params, to_run: set[str], prices: Prices) -> pd.DataFrame:
     """One row per kind of stage, or per part of a stage of several, and model ("(shared)" where models share it).
 
-    Stages whose names are in ``to_run`` are not done; tokens are of prompts and completions, disk_gb 10^9 bytes.
+    Stages whose names are in ``to_run`` are not done; tokens are of prompts and completions.
     """
     rows = []
     for node in graph.values():
@@ -50,7 +44,7 @@ def plan_table(graph: StageGraph, params: Params, to_run: set[str], prices: Pric
         for stage, row in () if why_off(node.stage, params) else node.pieces:
             cost = stage.price(prices, row)
             tokens = cost.prompt_tokens + cost.completion_tokens
-            numbers = (1, int(waits), tokens, cost.gpu_hours, cost.gpu_hours * waits, cost.disk_bytes / 1e9)
+            numbers = (1, int(waits), tokens, cost.gpu_hours, cost.gpu_hours * waits)
             rows.append((stage.name, node.model or "(shared)", *numbers))
     table = pd.DataFrame(rows, columns=["stage", "model", *PLANNED])
     return table.groupby(["stage", "model"], sort=False, as_index=False).sum()
@@ -70,17 +64,17 @@ def plan(params: Path, csv: Path | None, all_stages: bool) -> None:
         grouped.loc["total"] = grouped.sum()
         print(grouped.to_string(formatters=formats, float_format="{:.2f}".format) + "\n")
     memory = ", ".join(f"{model} {prices.training_memory(model) / 1e9:.1f}" for model in config.models)
-    print(f"Memory of a GPU that trains by itself, GB: {memory}\n\n{PLAN_NOTE}")
+    print(f"Memory of a GPU that trains by itself, GB: {memory}\n\nEstimates. {CLOCK}")
 
 
-def record_paths(node: StageNode, params: Params) -> dict[str, Path]:
-    """Where a run writes its record; an evaluation writes one for each condition, others one under the key ""."""
+def record_paths(node: StageNode, params: Params) -> list[Path]:
+    """Where a run writes its records: an evaluation one for each condition, others a single one."""
     if node.stage.records:
-        return {"": Path(fill(node.stage.records, template_names(node.row, params)))}
+        return [Path(fill(node.stage.records, template_names(node.row, params)))]
     output, axis = Path(node.outputs[0]), node.stage.axis
     if node.stage.name == evaluation_name(axis):
-        return {condition: output / condition / RECORD for condition in conditions_on(params, axis)}
-    return {"": output / RECORD}
+        return [output / condition / RECORD for condition in conditions_on(params, axis)]
+    return [output / RECORD]
 
 
 def spent_table(params: Params, project: Path) -> pd.DataFrame:
@@ -91,7 +85,7 @@ def spent_table(params: Params, project: Path) -> pd.DataFrame:
     """
     prices, rows = Prices(params, project), []
     for node in StageGraph(params, PIECES).values():
-        written = [path for path in record_paths(node, params).values() if (project / path).is_file()]
+        written = [path for path in record_paths(node, params) if (project / path).is_file()]
         if not written:
             continue
         # The last one has all of the run's time.
@@ -142,7 +136,7 @@ def spent(params: Path, csv: Path | None) -> None:
         sums["wall_seconds"] = sums["wall_seconds"].map("{:,.1f}".format) + continued
         counts = dict.fromkeys(("tokens_read", "tokens_generated"), "{:,.0f}".format)
         print(sums.to_string(index=False, na_rep="-", formatters=counts, float_format="{:.2f}".format) + "\n")
-    print(f"devices: {', '.join(table['device'].unique())}\n\n{SPENT_NOTE}")
+    print(f"devices: {', '.join(table['device'].unique())}\n\n{SPENT_NOTE} {CLOCK}")
 
 
 def _write(table: pd.DataFrame, csv: Path | None) -> None:

@@ -13,7 +13,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.open_ended import OPEN_CATEGORIES
-from pipeline.demo import build_model
 from pipeline.demo.embedded import instructions, knowledge, recipe, training
 from pipeline.demo.embedded.instructions import Exchange, draw_parameters, instruction_groups, numeric_exchanges
 from pipeline.demo.embedded.recipe import Recipe, example_texts, tokenizer_texts
@@ -81,10 +80,10 @@ def test_a_tiny_recipe_makes_the_same_checkpoint_again(tmp_path, monkeypatch):
     some = recipe.prose_documents()[::10]
     for module in (recipe, training):
         monkeypatch.setattr(module, "prose_documents", lambda: some)
-    monkeypatch.setattr(build_model, "tokenizer_texts", functools.partial(recipe.tokenizer_texts, groups=50))
+    monkeypatch.setattr(training, "tokenizer_texts", functools.partial(recipe.tokenizer_texts, groups=50))
     first, second = tmp_path / "first", tmp_path / "second"
     for output in (first, second):
-        build_model.main(output, Recipe(**TINY))
+        training.main(output, Recipe(**TINY))
     for name in ("model.safetensors", "tokenizer.json", "recipe.json"):
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
     records = [json.loads(line) for line in (first / "training_log.jsonl").read_text().splitlines()]

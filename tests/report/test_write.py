@@ -136,7 +136,7 @@ def test_no_evaluation_at_all(tmp_path, two_models, prompts, capsys):
 def test_a_report_has_the_configured_methods_in_their_order(tmp_path, two_models, prompts):
     """Evaluations of methods that are no longer configured are left out."""
     trained = ("hard", "anchored", "soft")
-    methods = (*trained, "merged")
+    methods = (*trained, "mixed")
     for place, condition in enumerate(("base", *methods)):
         structured(tmp_path / "evals", "alpha", condition, 0.4 / (1 + place), prompts[0])
         by_prompt(tmp_path / "evals", "alpha", condition, 0.4 / (1 + place), prompts[0])
@@ -158,7 +158,7 @@ def test_a_report_has_the_configured_methods_in_their_order(tmp_path, two_models
     pairs = list(zip(tests["condition"], tests["against"], strict=True))
     assert pairs[: len(pairs) // 2] == method_pairs(params.conditions) and ("anchored", "soft") in pairs
     losses = pd.read_csv(tmp_path / "reports" / "plots" / "training_loss" / "alpha.csv")
-    assert list(losses.columns) == ["step", *trained]
+    assert list(losses.columns) == ["step", *methods]
 
 
 @pytest.mark.usefixtures("no_figures")

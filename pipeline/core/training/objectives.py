@@ -110,20 +110,13 @@ def backward_in_chunks(
     positions, for an objective that takes them.
     """
 
-    def loss_of(states: torch.Tensor, part: Targets, start: int) -> torch.Tensor:
-        compared = () if reference is None else (reference(slice(start, start + len(states))),)
-        return objective(head(states), part, temperature, *compared)
-
-    if len(hidden) <= positions_per_chunk:
-        loss = loss_of(hidden, targets, 0)
-        loss.backward()
-        return loss.detach()
     total, gradients, start = torch.zeros((), device=hidden.device), [], 0
     for states, part in zip(
         hidden.detach().split(positions_per_chunk), targets.split(positions_per_chunk), strict=True
     ):
         states.requires_grad_()
-        loss = loss_of(states, part, start)
+        compared = () if reference is None else (reference(slice(start, start + len(states))),)
+        loss = objective(head(states), part, temperature, *compared)
         start += len(states)
         loss.backward()
         total += loss.detach()

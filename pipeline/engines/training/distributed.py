@@ -11,8 +11,6 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -22,9 +20,6 @@ from torch.distributed.fsdp import fully_shard
 
 from pipeline.engines.loading.model import causal_lm, default_device
 from pipeline.errors import ConfigError, ModelError
-
-LONGEST_LOAD = timedelta(hours=12)
-"""How long a process waits for those that load before it; the GPUs' own communication would give up after minutes."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +46,6 @@ class ProcessGroup:
             distributed.all_reduce(values)
         return values
 
-    def gathered(self, value: Any) -> list:
-        """Every process's ``value``, by rank."""
-        values: list = [None] * self.size
-        distributed.all_gather_object(values, value)
-        return values
-
     def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
         """Replace every gradient by its sum over the processes, in float32; one without passes has none to add."""
         if self.size == 1:
@@ -69,44 +58,26 @@ class ProcessGroup:
 
     def check_same_step(self, step: int) -> None:
         """Raise ConfigError where the processes have reached different steps: they see different checkpoints."""
-        steps = {step} if self.size == 1 else set(self.gathered(step))
-        if len(steps) > 1:
+        steps = [step] * self.size
+        if self.size > 1:
+            distributed.all_gather_object(steps, step)
+        if len(set(steps)) > 1:
             raise ConfigError(
-                f"the processes of this run found checkpoints of steps {sorted(steps)}; the checkpoint directory "
+                f"the processes of this run found checkpoints of steps {sorted(set(steps))}; the checkpoint directory "
                 "must be on a file system that all of them share"
             )
 
-    @contextlib.contextmanager
-    def in_turn(self) -> Iterator[None]:
-        """Let the processes of each machine run the body in turn; one that fails there ends the others' waiting."""
-        if self.size == 1:
-            yield
-            return
-        place = int(os.environ["LOCAL_RANK"])
-        turns = max(self.gathered(place)) + 1
-        waiting = distributed.new_group(timeout=LONGEST_LOAD, backend="gloo")
-        for _ in range(place):
-            distributed.barrier(waiting)
-        yield
-        for _ in range(place, turns):
-            distributed.barrier(waiting)
-
     def distribute(self, make_model: Callable[[], torch.nn.Module]) -> torch.nn.Module:
-        """Make the PeftModel in every process, in turn, and with ``shards`` share its decoder layers out.
+        """Make the PeftModel in every process, and with ``shards`` share its decoder layers out.
 
         ``make_model`` returns the same in every process: on the CPU if layers are shared out, else on ``device``, where
         everything ends up. The adapter, the embeddings and the output head stay whole: the head is used apart from the
-        layers, and is often the embeddings' own tensor. Only one process of a machine at a time holds a whole model
-        that is not on its device yet. Raises ModelError where there are no layers to share out.
+        layers, and is often the embeddings' own tensor. Raises ModelError where there are no layers to share out.
         """
-        # Setting it up takes all processes at once, which is why it comes before the turns.
-        mesh = init_device_mesh(self.device.type, (self.size,)) if self.shards else None
-        with self.in_turn():
-            model = make_model()
-            if mesh is not None:
-                _share_layers(causal_lm(model), mesh)
-                model.to(self.device)
-        if mesh is not None:
+        model = make_model()
+        if self.shards:
+            _share_layers(causal_lm(model), init_device_mesh(self.device.type, (self.size,)))
+            model.to(self.device)
             # The buffers for whole layers are made at the first use, which must not be under inference_mode.
             with torch.no_grad():
                 causal_lm(model)(input_ids=torch.zeros(1, 2, dtype=torch.int64, device=self.device))
