@@ -2,26 +2,36 @@
 
 import itertools
 import re
-from collections.abc import Mapping
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import yaml
 from scipy import stats
 
-from pipeline.config.laws import CategoricalLawConfig, ScipyLawConfig, TableLawConfig
+from pipeline.config.laws import CategoricalLawConfig, ScipyLawConfig, TableLawConfig, TemplatesConfig
 from pipeline.config.params import validate
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.finite_law import FiniteLaw, categorical_law, numeric_law, smoothed_law
-from pipeline.core.prompts.own_laws import LawCase, OwnLaw, own_law_prompts
-from pipeline.core.prompts.structured import Prompt
+from pipeline.core.prompts.structured import Prompt, prompt_id
 from pipeline.errors import ArtifactError, ConfigError, DomainError
 
 PROBABILITY = "probability"
 """A column of weights of this name must sum to 1; any other holds counts."""
 KINDS = ("scipy", "categorical", "empirical", "conditional")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+
+
+class LawCase(NamedTuple):
+    """One law of a file; ``fields`` are what templates may say of it."""
+
+    fields: Mapping[str, str | int | float]
+    law: Law | FiniteLaw
+    held_out: bool = False
 
 
 def own_prompts(laws: Mapping[str, str], project: Path = Path()) -> tuple[list[Prompt], list[Prompt]]:
@@ -32,9 +42,9 @@ def own_prompts(laws: Mapping[str, str], project: Path = Path()) -> tuple[list[P
     train: list[Prompt] = []
     test: list[Prompt] = []
     for name, file in laws.items():
-        own = read_own_law(name, project / file)
+        templates, cases = read_own_law(name, project / file)
         try:
-            trained, tested = own_law_prompts(own)
+            trained, tested = _law_prompts(name, templates, cases)
         except DomainError as error:
             raise ConfigError(f"{file}: templates: {error}") from None
         train += trained
@@ -46,7 +56,48 @@ def own_prompts(laws: Mapping[str, str], project: Path = Path()) -> tuple[list[P
     return train, test
 
 
-def read_own_law(name: str, path: Path) -> OwnLaw:
+def _check_fields(template: str, fields: Mapping[str, object], required: Sequence[str]) -> None:
+    try:
+        named = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        raise DomainError(f"the template {template!r} is malformed ({error}); write {{{{ for a brace") from None
+    if unknown := [name for name in named if name not in fields]:
+        raise DomainError(f"the template {template!r} has the unknown field {unknown[0]!r}; there are {list(fields)}")
+    if missing := [name for name in required if name not in named]:
+        raise DomainError(f"the template {template!r} is without its field {{{missing[0]}}}")
+
+
+def _law_prompts(law: str, templates: TemplatesConfig, cases: Sequence[LawCase]) -> tuple[list[Prompt], list[Prompt]]:
+    """Prompts to train on, and those of the axis laws: held-out cases are asked with the held-out templates, or with
+    the others where there are none. A template must name every field whose values differ."""
+    trained = [case for case in cases if not case.held_out]
+    if not trained:
+        raise DomainError("every law is held out, so there is nothing to train on")
+    fields = cases[0].fields
+    varied = [name for name in fields if len({case.fields[name] for case in cases}) > 1]
+    for template in (*templates.train, *templates.test):
+        _check_fields(template, fields, varied)
+
+    def prompts(split: str, templates: Sequence[str], cases: Sequence[LawCase]) -> list[Prompt]:
+        return [
+            Prompt(prompt_id(law, text), split, law, "", dict(case.fields), text, case.law)
+            for case in cases
+            for text in (template.format(**case.fields) for template in templates)
+        ]
+
+    held_out = [case for case in cases if case.held_out]
+    test = [
+        *prompts("seen_template", templates.train, trained),
+        *prompts("held_out_template", templates.test, trained),
+        *prompts("held_out_field", templates.test or templates.train, held_out),
+    ]
+    for text, count in Counter(prompt.text for prompt in test).items():
+        if count > 1:
+            raise DomainError(f"the request {text!r} is made twice")
+    return prompts("train", templates.train, trained), test
+
+
+def read_own_law(name: str, path: Path) -> tuple[TemplatesConfig, list[LawCase]]:
     if not path.is_file():
         raise ConfigError(f"laws.{name}: {path} does not exist; give the path of a law's file (.yaml)")
     try:
@@ -68,7 +119,7 @@ def read_own_law(name: str, path: Path) -> OwnLaw:
             cases = _table_cases(config, path)
     except DomainError as error:
         raise ConfigError(f"{path}: {error}") from None
-    return OwnLaw(name, config.templates.train, config.templates.test, cases)
+    return config.templates, cases
 
 
 def _scipy_cases(config: ScipyLawConfig) -> list[LawCase]:

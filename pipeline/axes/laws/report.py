@@ -8,7 +8,6 @@ from pipeline.artifacts.scores import LAW_EXACT_COLUMNS
 from pipeline.axes.laws import SPLIT_TITLES
 from pipeline.axes.laws.law_metrics import LAW_VALID_RATE, SAMPLED
 from pipeline.axes.registry import METRICS
-from pipeline.core.prompts.own_laws import SPLITS
 from pipeline.report.axis_report import AxisReport
 from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.table import Table, interval_text, number_text, records_table
@@ -31,7 +30,12 @@ def law_records(metrics: pd.DataFrame, models: Sequence[str], conditions: Sequen
     exact = exact[rows["metric"].isin(LAW_EXACT_COLUMNS)]
     table = rows[rows["metric"].isin(SAMPLED)].merge(valid[[*KEYS, "valid_rate", "answers"]], on=KEYS, how="left")
     table = table.merge(exact[[*KEYS, "metric", "exact"]], on=[*KEYS, "metric"], how="left")
-    orders = {"law": list(dict.fromkeys(table["law"])), "split": SPLITS, "model": models, "condition": conditions}
+    orders = {
+        "law": list(dict.fromkeys(table["law"])),
+        "split": list(SPLIT_TITLES),
+        "model": models,
+        "condition": conditions,
+    }
     return table.sort_values(KEYS, key=lambda column: column.map(list(orders[column.name]).index), ignore_index=True)
 
 

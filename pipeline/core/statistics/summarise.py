@@ -117,7 +117,6 @@ def summarise(
     *,
     unit: str = "prompt_id",
     strata: str | None = None,
-    against: str = "base",
     floors: Mapping[str, str | float] | None = None,
     split: str = "all",
     seed: int,
@@ -153,8 +152,8 @@ def summarise(
             for metric, statistic in (by_family if family else statistics).items():
                 row = _summary(metric, statistic, own, draws, (floors or {}).get(metric, math.nan))
                 change = (math.nan,) * 3
-                if condition != against and against in sides and not row["note"]:
-                    change = _change(statistic, own, sides[against], draws)
+                if condition != "base" and "base" in sides and not row["note"]:
+                    change = _change(statistic, own, sides["base"], draws)
                 row |= dict(zip(("change", "change_low", "change_high"), change, strict=True))
                 summaries.append({"condition": condition, "split": split, **row, "family": family})
     return summaries

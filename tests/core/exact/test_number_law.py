@@ -208,27 +208,6 @@ def test_bounds_hold_for_random_models(name, three, seed, positions, max_new_tok
     assert bounds.positions <= positions
 
 
-def test_blocks_that_are_certain_bound_the_distribution_function_by_hand():
-    """Of a model that begins with "0." three positions leave the digits behind it: the block of d is [d / 10, ...)."""
-    shares = np.arange(1.0, 11) / 55
-
-    def score(paths):
-        laws = np.zeros((len(paths), 13))
-        for row, path in zip(laws, paths, strict=True):
-            row[[[0], [11], np.arange(10)][len(path)]] = [1, 1, shares][len(path)]
-        with np.errstate(divide="ignore"):
-            return np.log(laws)
-
-    law = Law("expon", {"scale": 0.2})
-    bounds = bound_number_law(law, ONE_DIGIT, score, width=1e-3, max_positions=3)
-    assert (bounds.support_low, bounds.support_high) == pytest.approx((1, 1))
-    cumulative = np.append(np.cumsum(shares), 1)
-    for x, low, high, _ in zip(*bounds.distribution.values(), strict=True):
-        if x < 1 and abs(10 * x - round(10 * x)) > 0.01:
-            below = int(10 * x)
-            assert (low, high) == pytest.approx((([0, *cumulative])[below], cumulative[below]), abs=1e-8)
-
-
 def test_a_model_without_any_number():
     model = SyntheticModel(ONE_DIGIT, [[OUTSIDE], [ONE_DIGIT.terminator], [10, 12]], [0.5, 0.3, 0.2], 8)
     bounds = bound_number_law(LAWS["normal"], ONE_DIGIT, model.score, max_new_tokens=8)
