@@ -53,7 +53,7 @@ def main(
         from pipeline.engines.loading.chat import answer_terminator, reply_ids
         from pipeline.engines.loading.conditioned_model import open_model
         from pipeline.engines.loading.model import position_logits
-        from pipeline.engines.scoring.replies import mean_entropies
+        from pipeline.engines.scoring.token_scores import mean_entropies
         from pipeline.engines.scoring.token_scores import RowScorer, first_step_law
 
         probe = next(iter(questions.values())).text
