@@ -8,10 +8,10 @@ whatever the model's dtype.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from peft import PeftModel
 
 from pipeline.core.training.batches import collate
 from pipeline.core.training.examples import soft_example
@@ -20,6 +20,9 @@ from pipeline.core.tries.implicit_trie import ImplicitTrie
 from pipeline.core.tries.trie import Trie
 from pipeline.engines.loading.memory import length_buckets, right_padded
 from pipeline.engines.loading.model import PositionLogits
+
+if TYPE_CHECKING:
+    from peft import PeftModel
 
 POSITIONS_PER_CALL = 512
 """Positions whose logits are held at a time: 297 MiB in float32 at 151,936 tokens, for a product that keeps a GPU
@@ -175,7 +178,7 @@ def mean_entropies(scorer: RowScorer, prompt: Sequence[int], replies: Sequence[S
 
 
 def reply_divergences(
-    model: PeftModel,
+    model: "PeftModel",
     logits_at: PositionLogits,
     prompts: Sequence[Sequence[int]],
     replies: Sequence[Sequence[int]],

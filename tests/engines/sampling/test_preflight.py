@@ -115,10 +115,8 @@ def test_a_number_that_does_not_survive_is_named(llama, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_adapters_take_effect(opened, paper, monkeypatch, dtype):
     config = replace(opened.config, dtype=dtype)
-    assert (
-        preflight.check_adapter(load_model(config, device="cpu"), config, paper.train, opened.ids, 0)["effect_nats"]
-        > 0.1
-    )
+    found = preflight.check_adapter(load_model(config, device="cpu"), config, paper.train, opened.ids, 0)
+    assert found["effect_nats"] > 0.1
     monkeypatch.setattr(preflight, "TRIAL_ADAPTER_SCALE", 0.0)
     with pytest.raises(ModelError, match="changes the log-probabilities by 0 nats"):
         preflight.check_adapter(load_model(config, device="cpu"), config, paper.train, opened.ids, 0)
