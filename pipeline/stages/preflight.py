@@ -1,8 +1,8 @@
 """Check, before anything costly runs, that a model and the configured engine do what the experiment counts on.
 
 Stops with one sentence if the model's turn ends with another token than the answer terminator, a random adapter changes
-nothing or merges wrongly, or what the engine samples is not the model's softmax at temperature 1. Warns where the
-model's answers are too alike to show a wrong engine.
+nothing, or what the engine samples is not the model's softmax at temperature 1. Warns where the model's answers are too
+alike to show a wrong engine.
 """
 
 import gc
@@ -46,7 +46,7 @@ def _check_weights(
     for kind in kinds:
         chosen |= preflight_law.most_random(loaded, kind, LAW_REQUESTS)
     checks = preflight_law.law_checks(loaded, tokenizer, chosen, stop_ids(loaded, tokenizer, settings.terminator))
-    # Last: it changes the weights by rounding.
+    # Last: the model keeps the adapter.
     ids = next(iter(kinds[0].values()))
     return preflight.check_adapter(loaded, settings, config.train, ids, config.seed), checks
 

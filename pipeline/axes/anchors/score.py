@@ -30,7 +30,7 @@ def main(
     """Write divergences of the base checkpoint's replies (forward) and of the condition's own (reverse)."""
     from pipeline.engines.loading.chat import answer_terminator, reply_ids
     from pipeline.engines.loading.model import load_tokenizer, position_logits
-    from pipeline.engines.scoring.replies import DIRECTIONS, reply_divergences
+    from pipeline.engines.scoring.token_scores import DIRECTIONS, reply_divergences
 
     requests, config = read_requests(*prompts), run.params.models[model]
     tables = [read_table(path, GENERATION_COLUMNS) for path in (base_generations, generations)]

@@ -53,8 +53,7 @@ def main(
         from pipeline.engines.loading.chat import answer_terminator, reply_ids
         from pipeline.engines.loading.conditioned_model import open_model
         from pipeline.engines.loading.model import position_logits
-        from pipeline.engines.scoring.replies import mean_entropies
-        from pipeline.engines.scoring.token_scores import RowScorer, first_step_law
+        from pipeline.engines.scoring.token_scores import RowScorer, first_step_law, mean_entropies
 
         probe = next(iter(questions.values())).text
         opened = open_model(config, model_report, adapter_directory(condition, weights), probe)

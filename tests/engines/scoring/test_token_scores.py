@@ -10,9 +10,15 @@ from transformers import LlamaConfig
 
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import PositionLogits, add_lora, position_logits
-from pipeline.engines.scoring import replies, token_scores
-from pipeline.engines.scoring.replies import mean_entropies, relative_entropies, reply_divergences
-from pipeline.engines.scoring.token_scores import RowScorer, first_step_law, score_paths
+from pipeline.engines.scoring import token_scores
+from pipeline.engines.scoring.token_scores import (
+    RowScorer,
+    first_step_law,
+    mean_entropies,
+    relative_entropies,
+    reply_divergences,
+    score_paths,
+)
 from tests.engines.scoring.models import SHAPE, plain_laws, tiny
 
 PROMPT = [7, 12, 30, 5, 11, 19]
@@ -93,7 +99,7 @@ def test_entropy_of_a_certain_law_and_of_one_that_leaves_all_open():
 
 @pytest.mark.parametrize(("tokens_per_pass", "laws_per_call"), [(4096, 64), (15, 3), (1, 1)])
 def test_mean_entropies_are_over_the_tokens_of_each_reply(model, monkeypatch, tokens_per_pass, laws_per_call):
-    monkeypatch.setattr(replies, "LAWS_PER_CALL", laws_per_call)
+    monkeypatch.setattr(token_scores, "LAWS_PER_CALL", laws_per_call)
     found = mean_entropies(RowScorer(position_logits(model), tokens_per_pass), PROMPT, REPLIES)
     for place, reply in enumerate(REPLIES):
         laws = np.exp(plain_laws(model, [*PROMPT, *reply])[len(PROMPT) - 1 : -1])
