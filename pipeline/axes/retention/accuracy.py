@@ -73,7 +73,7 @@ def split_statistics(
     return splits
 
 
-def tests_against_base(
+def against_base(
     rows: Sequence[Mapping[str, Any]],
     own: pd.DataFrame,
     base: pd.DataFrame,

@@ -13,7 +13,7 @@ from pipeline.artifacts.irt_artifact import read_irt
 from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.retention.accuracy import CONTINUOUS_METRICS, split_statistics, tests_against_base
+from pipeline.axes.retention.accuracy import CONTINUOUS_METRICS, split_statistics, against_base
 from pipeline.axes.retention.answers import STATISTICS, has_derivation
 from pipeline.core.retention.irt import SCENARIOS, IrtScenario
 from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS, METRICS, WHOLE_COLUMNS
@@ -103,7 +103,7 @@ def main(run: StageRun, model: str, scores: Path, irt: Path, output: Path) -> No
         if condition != "base" and "base" in paths:
             changes = [row for row in accuracies if row["condition"] == condition]
             sides = items.loc[condition], items.loc["base"]
-            table = tests_against_base(changes, *sides, **levels, names=(model, condition))
+            table = against_base(changes, *sides, **levels, names=(model, condition))
         evaluation.add_table(condition, "tests", table)
     for task in (task for task in GENERATIVE_TASKS if task in tasks):
         parts = [generated_answers(path, tables[path], task).assign(condition=name) for name, path in paths.items()]
