@@ -10,13 +10,11 @@ SETTING_COLUMN = "setting"
 GENERATION_COLUMNS = ("prompt_id", "sample_index", "seed", "text", "num_tokens", "finish_reason")
 
 
-def read_answers(protocol: AnswerProtocol, generations: pd.DataFrame) -> list[list[str | Invalid]]:
-    """The answers in each generation, or why there is none, in the table's order."""
-    rows = generations[["text", "seed", "finish_reason"]].itertuples(index=False, name=None)
-    return [protocol.answers(text, seed, reason == "length") for text, seed, reason in rows]
+def read_answers(protocol: AnswerProtocol, generations: pd.DataFrame) -> list[str | Invalid]:
+    """The answer in each generation, or why there is none, in the table's order."""
+    return list(map(protocol.answer, generations["text"]))
 
 
 def all_answers(protocol: AnswerProtocol, generations: pd.DataFrame) -> list[str | Invalid]:
     """The answers in all generations of a prompt, in the samples' order."""
-    groups = read_answers(protocol, generations.sort_values("sample_index"))
-    return [answer for group in groups for answer in group]
+    return read_answers(protocol, generations.sort_values("sample_index"))

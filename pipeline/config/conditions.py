@@ -48,8 +48,7 @@ def answer_styles(settings: GenerateConfig) -> dict[str, StyleConfig]:
 
 def answer_protocol(params: Params, model: str, condition: str) -> AnswerProtocol:
     """How the condition asks the model, and finds the answers in its replies."""
-    answers = getattr(params.generate, condition).answers_per_request if condition in BASELINES else 1
-    return AnswerProtocol(condition, answers, params.models[model].chat.reasoning.answer_channel)
+    return AnswerProtocol(condition, params.models[model].chat.reasoning.answer_channel)
 
 
 class _Overridden:

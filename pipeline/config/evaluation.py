@@ -25,7 +25,7 @@ SAMPLED_AS = {name: axis.sampled_as for name, axis in EVALUATED.items() if axis.
 PEOPLE_AXES = tuple(name for name, axis in EVALUATED.items() if axis.of_people)
 QUESTION_AXES = tuple(name for name, axis in EVALUATED.items() if axis.of_questions)
 """Those that share a prompt set of questions."""
-BASELINES = ("ssot", "constrained", "batch", "verbalized")
+BASELINES = ("ssot", "constrained")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""
 DEFAULT_SETTING = "default"
 """The decoding setting that ``generate.questions`` itself gives, and the prompt set's own style."""
@@ -36,8 +36,6 @@ class GenerateConfig:
     """Sampling of one axis. The model's own generation_config is not used beyond ``checkpoint_defaults``."""
 
     num_samples: PositiveInt
-    answers_per_request: PositiveInt
-    """Answers that one generation is asked for: 1, or more for the baselines "batch" and "verbalized"."""
     max_new_tokens: PositiveInt
     temperature: PositiveFloat
     top_p: Probability
@@ -119,8 +117,6 @@ class GenerateAxes:
     """The base checkpoint's replies to the other instructions, which methods with anchors are trained on."""
     ssot: BaselineConfig  # String Seed of Thought (Appendix C.2)
     constrained: BaselineConfig  # decoding restricted to the strings of the evaluation space
-    batch: BaselineConfig  # several independent answers in one reply
-    verbalized: BaselineConfig  # candidates with stated probabilities, one drawn by them
     questions: QuestionsGenerateConfig | None = None
     perturbations: GenerateConfig | None = None
     selfreflect: GenerateConfig | None = None

@@ -13,7 +13,7 @@ TOKENIZER = ("models.{model}.checkpoint", "models.{model}.revision", "models.{mo
 MODEL = ("models.{model}.dtype", "models.{model}.attention", "models.{model}.chat")
 ENGINES = ("engine.vllm", "engine.openai")
 PAIR = ("model", "condition")
-SAMPLING = ("num_samples", "answers_per_request", "max_new_tokens", "temperature", "top_p", "checkpoint_defaults")
+SAMPLING = ("num_samples", "max_new_tokens", "temperature", "top_p", "checkpoint_defaults")
 
 
 def prompts_of(axis: str) -> tuple[str, ...]:

@@ -155,7 +155,7 @@ class Prices:
         if getattr(self._params.generate, condition, None) is not None and condition != "constrained":
             prompt_tokens += PROTOCOL_TOKENS
         limit = settings.max_new_tokens
-        reply = min(settings.answers_per_request * self._reply(what, limit), limit)
+        reply = self._reply(what, limit)
         # Replies in a style are taken to be as long as they may be.
         styles = [style.max_new_tokens for style in answer_styles(settings).values()]
         plain = (1 + len(decoding_settings(settings))) * reply

@@ -74,7 +74,7 @@ def test_methods_properties_and_functions_see_the_same_restriction(params):
     assert one.scaled(5) == 10
     view = view_of(params, "generate.open.num_samples", "models.embedded.chat")
     assert generation_settings(view, "open", "soft").num_samples == params.generate.open.num_samples
-    assert answer_protocol(view, "embedded", "soft").answers_per_request == 1
+    assert answer_protocol(view, "embedded", "soft").answer("1") == "1"
     for read, key in (
         (lambda: one.area, "shape.height"),
         (lambda: generation_settings(view, "open", "soft").temperature, "generate.open.temperature"),

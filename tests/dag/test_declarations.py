@@ -34,7 +34,7 @@ IN_THE_REPORT = {"tables", "figures", "page", "plots"}
 EVERYTHING = (
     f"axes=[{','.join(AXES)}]",
     "+laws.destination=data/laws/destination.yaml",
-    *(f"generate.{name}.enabled=true" for name in ("ssot", "constrained", "batch", "verbalized")),
+    *(f"generate.{name}.enabled=true" for name in ("ssot", "constrained")),
     "profile_construction=true",
     *(f"+method@methods.{name}={name}" for name in ("anchored", "mixed")),
 )

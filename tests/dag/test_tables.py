@@ -32,7 +32,7 @@ def tables_of(*overrides: str) -> dict:
 @pytest.fixture(scope="module", params=["demo", "paper"])
 def choices(request) -> tuple[dict, dict[tuple[str, ...], StageGraph]]:
     """Values of an experiment, all baselines and methods switched on, and its DAG by axes: few for the paper."""
-    names = ("ssot", "constrained", "batch", "verbalized")
+    names = ("ssot", "constrained")
     methods = (f"+method@methods.{name}={name}" for name in ("anchored", "mixed"))
     values = values_of(
         f"experiment={request.param}", *(f"generate.{name}.enabled=true" for name in names), *methods, LAW
@@ -107,7 +107,7 @@ def test_a_stage_that_is_left_out_is_told_from_one_that_never_was():
 def test_an_evaluation_waits_for_all_conditions_of_its_model(choices):
     graph = choices[1][AXES]
     model = next(iter(choices[0]["models"]))
-    baselines = {"structured": ("ssot", "constrained", "batch", "verbalized"), "open": ("ssot", "batch", "verbalized")}
+    baselines = {"structured": ("ssot", "constrained"), "open": ("ssot",)}
     kinds = {"structured": ("generate", "score"), "mcq": ("generate",), "retention": ("score",), "novelty": ("judge",)}
     for axis, stages in kinds.items():
         read = {

@@ -53,7 +53,6 @@ def evaluate(dag, prompts, scores, tmp_path):
         values["conditions"] = [name for name in replies if name not in BASELINES]
         # Sizes that the expected numbers below are for.
         values["generate"]["open"]["num_samples"] = REFERENCE_SIZE
-        values["generate"]["batch"]["answers_per_request"] = 5
         for name in BASELINES:
             values["generate"][name]["enabled"] = name in replies
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))

@@ -8,5 +8,5 @@ AXIS = Axis(
     splits={"open": ""},
     sampled_as="open",
     # Constrained decoding needs a trie, which only the structured prompts have.
-    baselines=("ssot", "batch", "verbalized"),
+    baselines=("ssot",),
 )

@@ -48,7 +48,7 @@ ByCondition = Mapping[str, Mapping[str, Mapping[str, Answers]]]
 
 def answer_texts(protocol: AnswerProtocol, table: pd.DataFrame) -> list[str | None]:
     """The answer in each row of a generations table; None where there is none."""
-    return [answer_text(answers[0]) for answers in read_answers(protocol, table)]
+    return [answer_text(answer) for answer in read_answers(protocol, table)]
 
 
 def answer_text(reply: str | Invalid) -> str | None:

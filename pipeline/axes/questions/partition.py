@@ -65,7 +65,7 @@ def main(run: StageRun, model: str, condition: str, prompts: Path, generations: 
     for prompt_id, question in questions.items():
         table = tables[prompt_id]
         replies = zip(read_answers(protocol, table), table[SETTING_COLUMN], strict=True)
-        answers = [styled_answer(reply[0], styles.get(setting), question) for reply, setting in replies]
+        answers = [styled_answer(reply, styles.get(setting), question) for reply, setting in replies]
         spellings = [normalise(answer) or None if answer is not None else None for answer in answers]
         parts.append(table.assign(answer=answers, spelling=spellings, label=classify(answers, question)))
     classes = pd.concat(parts, ignore_index=True)[list(PARTITION_COLUMNS)]

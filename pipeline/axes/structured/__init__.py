@@ -7,5 +7,5 @@ AXIS = Axis(
     place=1,
     splits={"ood": "held-out families", "unseen": "unseen parameters"},
     sampled_as="structured",
-    baselines=("ssot", "constrained", "batch", "verbalized"),
+    baselines=("ssot", "constrained"),
 )

@@ -16,8 +16,6 @@ class Invalid(StrEnum):
     NO_ANSWER = "no_answer"
     SEVERAL_ANSWERS = "several_answers"
     UNCLOSED_ANSWER = "unclosed_answer"
-    MISSING_ANSWER = "missing_answer"
-    MALFORMED_CANDIDATES = "malformed_candidates"
     NOT_A_NUMBER = "not_a_number"
     NOT_FINITE = "not_finite"
     NOT_AN_INTEGER = "not_an_integer"

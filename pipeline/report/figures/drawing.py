@@ -26,8 +26,6 @@ COLORS = {
     "hard": "#D55E00",
     "ssot": "#009E73",
     "constrained": "#CC79A7",
-    "batch": "#E69F00",
-    "verbalized": "#56B4E9",
 }
 FURTHER_COLORS = ("#E69F00", "#56B4E9", "#CC79A7", "#F0E442", "#009E73")
 """Of methods beside soft and hard: the same palette, the colour of ssot last, because it is often beside them."""

@@ -8,9 +8,7 @@ from pipeline.core.prompts.number_answers import Invalid, parse_number, parse_sa
 from pipeline.core.prompts.protocols import (
     AnswerProtocol,
     channel_answer,
-    listed_answers,
     tagged_answer,
-    verbalized_answer,
 )
 from pipeline.core.prompts.text_answers import normalise_answer
 
@@ -112,35 +110,14 @@ def test_channel_answers(text, answer):
     assert equal(channel_answer(text, "final"), answer)
 
 
-def test_listed_answers():
-    assert listed_answers("1.5\n\n 2 \n3\n", 3) == ["1.5", "2", "3"]
-    assert listed_answers("1\n2\n3\n4", 2) == ["1", "2"]
-    # The last line of a reply that was cut off may be half a number.
-    assert listed_answers("1\n2.", 2, truncated=True) == ["1", Invalid.MISSING_ANSWER]
-    assert listed_answers("1\n2\n", 2, truncated=True) == ["1", "2"]
-    assert listed_answers("<think>", 2) == [Invalid.UNCLOSED_REASONING] * 2
-    assert listed_answers("", 2) == [Invalid.EMPTY] * 2
-
-
-def test_verbalised_answers_are_drawn_by_their_probabilities():
-    text = "a | 0.2\nb | 60%\nc|d | 0\n e | 0.2"
-    draws = [verbalized_answer(text, seed) for seed in range(3000)]
-    found = {answer: draws.count(answer) / 3000 for answer in set(draws)}
-    # Binomial standard deviation at 3,000 draws is at most .009; four of them.
-    assert found == pytest.approx({"a": 0.2, "b": 0.6, "e": 0.2}, abs=0.036)
-    assert verbalized_answer("x|y | 2", 1) == "x|y"
-    assert verbalized_answer("1 | 0.5\n2 | 0.", 3, truncated=True) == "1"
-    for text in ("3.5", "3.5 | high", "3.5 | -1", "3.5 | 0", "3 | 1e999", "a | 0.5\nb"):
-        assert verbalized_answer(text, 0) is Invalid.MALFORMED_CANDIDATES
-
-
 def test_the_task_itself_is_the_same_under_every_protocol():
     for condition in ("base", "soft", "constrained"):
         assert AnswerProtocol(condition).messages("structured", "P") == [{"role": "user", "content": "P"}]
-        assert AnswerProtocol(condition).answers("<answer>1</answer>", 0) == ["<answer>1</answer>"]
-    for condition in ("ssot", "batch", "verbalized"):
-        messages = AnswerProtocol(condition, 7).messages("structured", "P", "developer")
-        assert [message["role"] for message in messages] == ["developer", "user"]
-        assert messages[1]["content"] == "P"
-    tag, channel = (AnswerProtocol("ssot", answer_channel=c).instruction("open") for c in (None, "final"))
+        assert AnswerProtocol(condition).answer("<answer>1</answer>") == "<answer>1</answer>"
+    contents = []
+    for channel in (None, "final"):
+        first, second = AnswerProtocol("ssot", channel).messages("open", "P", "developer")
+        assert first["role"] == "developer" and second == {"role": "user", "content": "P"}
+        contents.append(first["content"])
+    tag, channel = contents
     assert "<answer>" in tag and "<answer>" not in channel and "final channel" in channel

@@ -32,12 +32,8 @@ PARSERS = {
     "parse_mcq_released": (parse_mcq_released, _is_question),
     "normalise_answer": (normalise_answer, lambda result: bool(result) and result == " ".join(result.split())),
 }
-for _protocol in (AnswerProtocol("ssot"), AnswerProtocol("ssot", answer_channel="final"), AnswerProtocol("verbalized")):
-    PARSERS[f"{_protocol}"] = (
-        lambda text, protocol=_protocol: protocol.answers(text, 11, True),
-        lambda result: len(result) == 1 and isinstance(result[0], str),
-    )
-PARSERS["batch"] = (lambda text: AnswerProtocol("batch", 7).answers(text, 11), lambda result: len(result) == 7)
+for _channel in (None, "final"):
+    PARSERS[f"ssot {_channel}"] = (AnswerProtocol("ssot", _channel).answer, lambda result: isinstance(result, str))
 
 PIECES = (
     *("<think>", "</think>", "<answer>", "</answer>", "<|channel|>", "<|message|>", "<|return|>", "final", "analysis"),
