@@ -21,8 +21,8 @@ ANSWERS = TableSpec(
 def _tables(context: ReportContext) -> list[Table | None]:
     config, columns = context.params.retention, [Column("gp_irt"), Column("gp_irt_paper_mean"), Column("accuracy")]
     note = (
-        "gp-IRT: mean over tasks with GSM8K counted once, by flexible extraction; the paper counts it twice, strict and "
-        "flexible. Accuracy: unweighted mean of the items' scores, of GSM8K that of the last number of the answer. "
+        "gp-IRT: mean over tasks with GSM8K counted once, by flexible extraction; the paper counts it twice, strict "
+        "and flexible. Accuracy: unweighted mean of the items' scores, of GSM8K that of the last number of the answer. "
         f"Items from {config.source}, item parameters from {config.irt_artifact}."
         f"{FORMAT_NOTES.get(context.task_format, '')} Intervals are over items, without the method's own error (0.011 "
         "to 0.020 by task, Polo et al. 2024)."
