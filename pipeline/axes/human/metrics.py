@@ -2,18 +2,14 @@
 
 from functools import partial
 
-from pipeline.axes.metric import Metric
+from pipeline.axes.questions import question_metric
 
 _human = partial(
-    Metric,
-    formula_text="",
-    n="questions",
+    question_metric,
     source="arXiv:2509.23088",
     aggregate="mean over questions, of each over splits of people; floor: people who were held out",
     axis="human",
     function="pipeline.axes.human.evaluate:agreement",
-    decimals=3,
-    undefined="questions",
 )
 _distance = partial(_human, direction="lower", unit="probability")
 _share = partial(_human, direction="higher", unit="share")

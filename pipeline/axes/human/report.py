@@ -3,25 +3,19 @@
 from pipeline.report.axis_report import AxisReport
 from pipeline.report.table import Column, TableSpec
 
+COLUMNS = (
+    Column("human_tv"),
+    Column("human_tv", "floor", "TV of people"),
+    Column("human_tv", "change", "Change"),
+    Column("human_within_band"),
+    Column("human_recall"),
+    Column("human_other_mass"),
+)
+NOTE = (
+    "TV: total variation of the model's answers from those of the people asked; of people: what as many held-out "
+    "people score in the model's place, whose 95% quantile is the band."
+)
 REPORT = AxisReport(
     "Does the model answer questions as people do, in the same shares?",
-    (
-        TableSpec(
-            "human",
-            "Agreement with people",
-            (
-                Column("human_tv"),
-                Column("human_tv", "floor", "TV of people"),
-                Column("human_tv", "change", "Change"),
-                Column("human_within_band"),
-                Column("human_recall"),
-                Column("human_other_mass"),
-            ),
-            "TV: total variation of the model's answers from those of the people asked. TV of people: what as many "
-            "held-out people score in the model's place. Within the band: questions at most at the 95% quantile of "
-            "held-out people. Recall: share of people whose answer the model gave. Other: answers that none of the "
-            "people asked gave.",
-            "Style",
-        ),
-    ),
+    (TableSpec("human", "Agreement with people", COLUMNS, NOTE, "Style"),),
 )

@@ -2,25 +2,19 @@
 
 from functools import partial
 
-from pipeline.axes.metric import Metric
+from pipeline.axes.questions import WRONG, question_metric
 
-EVALUATE = "pipeline.axes.inv_entropy.evaluate"
 _metric = partial(
-    Metric,
-    formula_text="",
+    question_metric,
     direction="neither",
-    n="questions",
     source="arXiv:2506.09684",
     aggregate="mean over questions, of each over draws of one answer to each request",
     axis="inv_entropy",
-    decimals=3,
-    undefined="questions",
 )
-_excess = partial(_metric, unit="nats", function=f"{EVALUATE}:inverse_entropy", column="Excess")
-_spread = partial(_metric, unit="dissimilarity", function=f"{EVALUATE}:dispersion")
+_excess = partial(_metric, unit="nats", function="pipeline.axes.inv_entropy.evaluate:inverse_entropy", column="Excess")
+_spread = partial(_metric, unit="dissimilarity", function="pipeline.axes.inv_entropy.evaluate:dispersion")
 _area = partial(_metric, unit="probability", direction="higher", function="pipeline.axes.questions.answers:auroc")
 EXCESS = "H(diagonal of P_y P_x) - H(u P_x), u uniform: what the answers add; 0 where they are all the same."
-WRONG = "P(larger on a question answered wrongly than rightly), ties half; undefined with fewer than ten of either."
 METRICS = (
     _excess("inv_excess_nats", "Excess of Inv-Entropy", EXCESS, headline=1),
     _spread("inv_input_dispersion", "Dispersion of the requests", "1 - mean similarity of two.", column="Requests"),

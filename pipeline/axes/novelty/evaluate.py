@@ -39,10 +39,7 @@ def prompt_rows(prompts: Sequence[TextPrompt], scores: Path) -> pd.DataFrame:
 
 
 def main(run: StageRun, model: str, prompts: list[Path], judged: Path, output: Path) -> None:
-    """Write an evaluation with the table ``classes``.
-
-    Raises ArtifactError where a prompt has no scores, or conditions were judged by different evaluators.
-    """
+    """Write an evaluation with the table ``classes``."""
     evaluation, parts, evaluators = ModelEvaluation(run, "novelty", model), [], set()
     requests = read_text_prompts(*prompts)
     for condition in evaluation.conditions:

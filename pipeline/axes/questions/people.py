@@ -45,7 +45,7 @@ class PeopleSplit:
 def split_people(question: Question, size: int, rng: np.random.Generator, samples: int = 1) -> PeopleSplit:
     """Split people at random into those asked and ``samples`` held-out samples of ``size`` people each.
 
-    At most half of the people are held out: a sample is then smaller than ``size``, or several samples share people.
+    At most half of the people are held out: a sample is then smaller, or several samples share people.
     """
     people = people_answers(question)
     held = min(len(people) // 2, size * samples)

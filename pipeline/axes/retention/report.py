@@ -19,16 +19,15 @@ ANSWERS = TableSpec(
 
 
 def _tables(context: ReportContext) -> list[Table | None]:
-    config = context.params.retention
-    columns = [Column("gp_irt"), Column("gp_irt_paper_mean"), Column("accuracy")]
+    config, columns = context.params.retention, [Column("gp_irt"), Column("gp_irt_paper_mean"), Column("accuracy")]
     note = (
-        "gp-IRT: mean over tasks with GSM8K counted once, by flexible extraction; the paper counts "
-        "it twice, strict and flexible. Accuracy: unweighted mean of the items' scores, of GSM8K that of the last "
-        f"number of the answer. Items from {config.source}, item parameters from {config.irt_artifact}."
-        f"{FORMAT_NOTES.get(context.task_format, '')} Intervals are over items, without the method's own "
-        "error (0.011 to 0.020 by task, Polo et al. 2024)."
+        "gp-IRT: mean over tasks with GSM8K counted once, by flexible extraction; the paper counts it twice, strict "
+        "and flexible. Accuracy: unweighted mean of the items' scores, of GSM8K that of the last number of the answer. "
+        f"Items from {config.source}, item parameters from {config.irt_artifact}."
+        f"{FORMAT_NOTES.get(context.task_format, '')} Intervals are over items, without the method's own error (0.011 "
+        "to 0.020 by task, Polo et al. 2024)."
     )
-    tasks = ("table21_tasks", "Table 21 (b). Benchmarks by task", [Column("gp_irt"), Column("accuracy")], "Task", "")
+    tasks = ("table21_tasks", "Table 21 (b). Benchmarks by task", [columns[0], columns[2]], "Task", "")
     return [
         specified(TableSpec("table21_models", "Table 21 (a). Benchmarks by model", columns, note), context),
         by_split(context, "retention", *tasks),
@@ -37,15 +36,13 @@ def _tables(context: ReportContext) -> list[Table | None]:
 
 
 def _drawings(context: ReportContext) -> dict[str, Drawing]:
-    names, conditions, own = context.names, context.conditions, rows_of(context.metrics, axis="retention")
-    return {
-        "figure11": Drawing(
-            split_points,
-            (own, names, conditions, "gp_irt", "gp-IRT", False, True),
-            "Figure 11. gp-IRT by task with 95% bootstrap intervals over items. The intervals are of each condition "
-            "alone; whether conditions differ is in the paired tests.",
-        ),
-    }
+    own = rows_of(context.metrics, axis="retention")
+    caption = (
+        "Figure 11. gp-IRT by task with 95% bootstrap intervals over items. The intervals are of each condition alone; "
+        "whether conditions differ is in the paired tests."
+    )
+    drawn = (own, context.names, context.conditions, "gp_irt", "gp-IRT", False, True)
+    return {"figure11": Drawing(split_points, drawn, caption)}
 
 
 REPORT = AxisReport(

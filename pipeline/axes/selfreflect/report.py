@@ -9,29 +9,21 @@ def judge_verdict(cells: Cells, condition: str) -> str:
     told = cells.get("selfreflect_told_apart")
     if told is None or not told.ci_low > 0:
         return "the judge cannot tell perfect from null: no verdict"
-    gain = cells["selfreflect_gain"]
-    return "seeing the answers helps" if gain.ci_low > 0 else "seeing the answers is not shown to help"
+    helps = cells["selfreflect_gain"].ci_low > 0
+    return "seeing the answers helps" if helps else "seeing the answers is not shown to help"
 
 
+COLUMNS = (
+    Column("selfreflect_sampled"),
+    Column("selfreflect_sampled", "change", "Change"),
+    *(Column(f"selfreflect_{name}") for name in ("direct", "gain", "perfect", "null", "told_apart")),
+)
+NOTE = (
+    "Distance of a judge's law of a hidden word given a summary from its law given the list of answers; lower is "
+    "better. Sampled: the model saw its answers; direct: it did not; perfect: their counts in words; null: the summary "
+    "of another question."
+)
 REPORT = AxisReport(
     "A model says in a sentence or two what it answers: how much of its distribution does a reader learn?",
-    (
-        TableSpec(
-            "selfreflect",
-            "Summaries of a model's answers",
-            (
-                Column("selfreflect_sampled"),
-                Column("selfreflect_sampled", "change", "Change"),
-                Column("selfreflect_direct"),
-                Column("selfreflect_gain"),
-                Column("selfreflect_perfect"),
-                Column("selfreflect_null"),
-                Column("selfreflect_told_apart"),
-            ),
-            "Distance of a judge's law of a hidden word given a summary from its law given the list of answers; lower "
-            "is better. Sampled: the model saw its answers; direct: it did not; perfect: their counts in words; null: "
-            "the summary of another question.",
-            verdict=("Verdict", judge_verdict),
-        ),
-    ),
+    (TableSpec("selfreflect", "Summaries of a model's answers", COLUMNS, NOTE, verdict=("Verdict", judge_verdict)),),
 )

@@ -30,9 +30,8 @@ from pipeline.dag.execution import StageRun, command_line
 GRID = 512
 """Points on [0, 1] that residuals are smoothed on."""
 HALVINGS = 10
-"""Random halvings behind ``held_out_confidence``."""
 SPLITS = 10
-"""Splits of people behind calibration against them."""
+"""Of people."""
 SCORES = ("confidence", "label", "brier")
 
 
@@ -40,13 +39,10 @@ def held_out_confidence(counts: np.ndarray, rng: np.random.Generator, splits: in
     """Sem2: share of one half of the answers in the class that is most frequent in the other half, float64[...].
 
     The mean over random halvings of counts int[..., K]: the class is chosen on other answers than it is counted on, so
-    the share is unbiased. Of an odd number the half that chooses is the smaller one. Raises ValueError for fewer than
-    two.
+    the share is unbiased. Of an odd number the half that chooses is the smaller one.
     """
     counts = np.asarray(counts, dtype=np.int64)[..., None, :]
     size = counts.sum(axis=-1)
-    if (size < 2).any():
-        raise ValueError(f"half of {size.min()} answers chooses no class; at least 2 are needed")
     chosen = np.zeros((*counts.shape[:-2], splits, counts.shape[-1]), dtype=np.int64)
     others, wanted = size, size // 2
     # One class after the other: what numpy's multivariate law does for a single row of counts.
@@ -64,9 +60,8 @@ def smooth_calibration_error(
     """SmoothECE (Blasiok and Nakkiran, arXiv:2309.12236): no bins, and a bandwidth that the data choose.
 
     smECE_s = integral of |mean_i of (y_i - f_i) K_s(t, f_i)| dt with a Gaussian K reflected at 0 and 1, at the s that
-    it is equal to. The reflected kernel is the heat kernel with closed ends, which the cosine transform turns into a
-    product. Of confidence float64[..., N] and labels float64[..., N] in [0, 1], and how often each prediction counts,
-    float64[..., N]: float64[...], to 1e-6.
+    it is equal to; the cosine transform turns K into a product. Of confidence f and labels y float64[..., N] in [0, 1]
+    and weights float64[..., N]: float64[...], to 1e-6.
     """
     residuals = np.asarray(labels, dtype=np.float64) - np.asarray(confidence, dtype=np.float64)
     weights = np.ones(residuals.shape) if weights is None else np.broadcast_arrays(weights, residuals)[0]
@@ -105,7 +100,6 @@ def predictions(
     """Confidence in the most frequent class, its label, and the Brier score of the whole law, float64[...] each.
 
     Of counts int64[..., K] by class, at least two, and the probability of each class being the label, float64[..., K].
-    An answer in no class is a class of its own.
     """
     confidence, chosen = held_out_confidence(counts, rng), modal_class(counts, rng)
     label = np.take_along_axis(np.asarray(label_law, dtype=np.float64), np.asarray(chosen)[..., None], axis=-1)[..., 0]
@@ -118,19 +112,11 @@ def prediction(labels: Sequence[str], law: Mapping[str, float], rng: np.random.G
     return tuple(map(float, predictions(counts, truth, rng)))
 
 
-def gold_row(labels: Sequence[str], right: str, rng: np.random.Generator) -> dict[str, float]:
-    """``prediction`` from the class of each answer, against the right one: SCORES, and doubt and right for an AUROC."""
-    row = dict(zip(SCORES, prediction(labels, {right: 1.0}, rng), strict=True))
-    return {**row, "doubt": -row["confidence"], "right": row["label"]}
-
-
 def people_row(
     splits: Sequence[PeopleSplit], spellings: Sequence[str | None], rng: np.random.Generator
 ) -> dict[str, float]:
-    """``prediction`` for every split S of people, of the model's answers and of the held-out people.
-
-    confidence_S, label_S, held_confidence_S and held_label_S; means over splits: SCORES, and floor_brier, held-out
-    people's Brier score.
+    """``prediction`` for every split S of people, of the model's answers and of the held-out people: confidence_S,
+    label_S, held_confidence_S, held_label_S; means over splits: SCORES and floor_brier, held-out people's score.
     """
     row, scores = {}, []
     for number, split in enumerate(splits):
@@ -144,7 +130,7 @@ def people_row(
 
 
 def smooth_error_of(prefix: str, splits: Sequence[str]) -> Statistic:
-    """The mean error over splits of people ("" for none), from rows of ``gold_row`` or ``people_row``."""
+    """The mean error over splits of people ("" for none), of rows with confidence and label of each."""
     names = [(f"{prefix}confidence{split}", f"{prefix}label{split}") for split in splits]
 
     def error(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
@@ -166,7 +152,7 @@ STATISTICS = {
         **{f"semcal_people_{name}": mean_of(column) for name, column in MEANS.items()},
     },
 }
-"""By what a label is taken from, and metric; of rows of ``gold_row`` or ``people_row``."""
+"""By what a label is taken from, and metric."""
 HELD_OUT_ERROR = smooth_error_of("held_", PEOPLE_SPLITS)
 FLOORS = {
     "semcal_smooth_ece": "floor_smooth_ece",
@@ -181,10 +167,8 @@ def people_floor(rows: pd.DataFrame) -> float:
 
 
 def simulated_floor(answers: Sequence[Sequence[str]], rng: np.random.Generator, replicates: int) -> float:
-    """The mean error of a calibrated model of the same laws, against accepted answers.
-
-    Of every question the law is taken to be that of the model's own answers (``answers``, a class each): answers and
-    the right class are drawn from it anew.
+    """The mean error of a calibrated model: of every question, answers and the right class are drawn anew from the law
+    of the model's own answers (``answers``, a class each).
     """
     confidence, labels = np.zeros((2, replicates, len(answers)))
     for place, own in enumerate(answers):
@@ -203,7 +187,9 @@ def main(run: StageRun, model: str, prompts: Path, partitions: Path, output: Pat
     answers = read_partitions(evaluation, partitions, questions, settings.values())
 
     def against_gold(question: Question, own: Answers, condition: str) -> dict[str, float]:
-        return gold_row(own.labels, str(right_label(question)), random_stream(seed, "halves", question.prompt_id))
+        rng = random_stream(seed, "halves", question.prompt_id)
+        row = dict(zip(SCORES, prediction(own.labels, {str(right_label(question)): 1.0}, rng), strict=True))
+        return {**row, "doubt": -row["confidence"], "right": row["label"]}
 
     def against_people(question: Question, own: Answers, condition: str) -> dict[str, float]:
         splits = people_splits(question, len(own.spellings), seed=seed, number=SPLITS)

@@ -3,19 +3,16 @@
 from functools import partial
 
 from pipeline.axes.metric import Metric
+from pipeline.axes.questions import question_metric
 
 EVALUATE = "pipeline.axes.semcal.evaluate"
 _semcal = partial(
-    Metric,
-    formula_text="",
+    question_metric,
     unit="probability",
-    n="questions",
     source="arXiv:2511.04869",
     aggregate="over questions; split all: the bare answer, other splits: the style of that name",
     axis="semcal",
     function=f"{EVALUATE}:predictions",
-    decimals=3,
-    undefined="questions",
 )
 ERROR = "Smooth calibration error of the confidence in the most frequent class; the label is {}."
 BRIER = (
@@ -24,22 +21,15 @@ BRIER = (
 )
 HALF = "Share of half of the answers in the class that is most frequent in the other half: not biased upwards."
 AREA = "P(confidence of a right answer > of a wrong one), ties half; undefined with fewer than ten of either."
-SMOOTH = {"source": "arXiv:2309.12236", "function": f"{EVALUATE}:smooth_calibration_error"}
+SMOOTH = {"source": "arXiv:2309.12236", "function": f"{EVALUATE}:smooth_calibration_error", "column": "SmoothECE"}
 SCORE = {"function": f"{EVALUATE}:unbiased_brier_score", "direction": "lower", "column": "Brier score"}
 
 
 def _against(prefix: str, whom: str, label: str, headline: int) -> tuple[Metric, ...]:
     error, share = ERROR.format(label), f"Mean label: {label}."
+    smooth = {"headline": headline, **SMOOTH}
     return (
-        _semcal(
-            f"{prefix}smooth_ece",
-            f"SmoothECE against {whom}",
-            error,
-            direction="lower",
-            column="SmoothECE",
-            headline=headline,
-            **SMOOTH,
-        ),
+        _semcal(f"{prefix}smooth_ece", f"SmoothECE against {whom}", error, direction="lower", **smooth),
         _semcal(f"{prefix}brier", f"Brier score against {whom}", BRIER, **SCORE),
         _semcal(f"{prefix}accuracy", f"Accuracy against {whom}", share, direction="higher", column="Accuracy"),
         _semcal(f"{prefix}confidence", f"Confidence, against {whom}", HALF, direction="neither", column="Confidence"),

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import entr
 
 from pipeline.artifacts.storage import read_table
@@ -132,12 +131,8 @@ def people_ceiling(questions: Sequence[Question], rng: np.random.Generator) -> f
 
 
 def spearman_of(name: str) -> Statistic:
-    """Correlation of a measure with people's entropy, within questions with as many options."""
-
-    def correlation(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
-        return rank_correlation(*(rows[column].to_numpy() for column in (name, "people_entropy", "options")), weights)
-
-    return Statistic((name, "people_entropy"), correlation)
+    columns = (name, "people_entropy", "options")
+    return Statistic(columns, lambda rows, weights: rank_correlation(*rows[[*columns]].to_numpy(float).T, weights))
 
 
 OF_PEOPLE = {f"uncertainty_{name}_spearman": spearman_of(name) for name in MEASURES}

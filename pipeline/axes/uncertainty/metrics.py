@@ -3,6 +3,7 @@
 from functools import partial
 
 from pipeline.axes.metric import Metric
+from pipeline.axes.questions import WRONG, question_metric
 
 TITLES = {
     "semantic_entropy": "Semantic entropy",
@@ -16,15 +17,12 @@ MEASURES = tuple(TITLES)
 """Chosen beforehand: with all that have been proposed, some correlate with anything."""
 SAMPLED, OF_PROBABILITIES = MEASURES[:3], MEASURES[3:]
 _metric = partial(
-    Metric,
-    formula_text="",
+    question_metric,
     direction="higher",
-    n="questions",
     source="arXiv:2508.08204",
     aggregate="over questions",
     axis="uncertainty",
     decimals=2,
-    undefined="questions",
 )
 _correlation = partial(
     _metric, unit="correlation", function="pipeline.axes.uncertainty.evaluate:rank_correlation", column="Spearman"
@@ -34,7 +32,6 @@ PEOPLE = (
     "Spearman's correlation with the entropy of people's answers, in questions with as many options; floor: the "
     "ceiling, the same correlation of two halves of people."
 )
-WRONG = "P(larger on a question answered wrongly than rightly), ties half; undefined with fewer than ten of either."
 
 
 def _of_measure(name: str, title: str) -> tuple[Metric, ...]:

@@ -128,6 +128,6 @@ def test_tests_by_column_and_of_all_tasks_together(rows):
     assert (together["difference"], *ends(together)) == (change["change"], *ends(change, "change"))
     # A question by itself, which is not adjusted.
     assert together["p_difference"] == together["p_difference_adjusted"]
-    assert verdicts(rows, 0.02)["verdict"]["tinyTruthfulQA"] == "cannot tell"
+    assert verdicts(rows, 0.02)["verdict"]["tinyGSM8k (flexible)"] == "cannot tell"
     # Of what base cannot do nothing is said.
     assert set(verdicts(rows, 0.6)["verdict"]) == {"cannot tell"}
