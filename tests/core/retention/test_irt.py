@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.core.random_streams import random_stream
 from pipeline.core.retention.irt import (
     IrtScenario,
     balance_weights,
@@ -15,8 +14,11 @@ from pipeline.core.retention.irt import (
     fit_abilities,
     fit_ability,
     item_probabilities,
-    resample_counts,
 )
+
+
+def resample_counts(num_items, replicates, seed):
+    return np.random.default_rng(seed).multinomial(num_items, np.full(num_items, 1 / num_items), size=replicates)
 
 
 def scenario(num_items=1500, num_seen=100, dimensions=2, mixing_weight=0.4, seed=0, weights=None) -> IrtScenario:
@@ -61,7 +63,7 @@ def test_newton_on_resamples_equals_bfgs_on_repeated_items():
     items = scenario(dimensions=3, seed=2)
     a, b = items.discriminations[:, items.seen], items.offsets[items.seen]
     values = answers(items, [0.4, -0.2, 0.6])[items.seen]
-    counts = resample_counts(100, 8, random_stream(0, "resamples"))
+    counts = resample_counts(100, 8, 0)
     assert (counts.sum(axis=1) == 100).all()
     found = fit_abilities(values, counts, a, b, start=fit_ability(values, a, b))
     for row, expected in zip(counts.astype(int), found, strict=True):
@@ -76,7 +78,7 @@ def test_all_wrong_or_all_right_stays_finite(value):
     found, ability = estimate_performance(items, values)
     assert np.isfinite(ability).all()
     assert found == pytest.approx(value, abs=1e-3)
-    drawn = bootstrap_performance(items, values, resample_counts(100, 50, random_stream(0, "x")), ability)
+    drawn = bootstrap_performance(items, values, resample_counts(100, 50, 0), ability)
     assert drawn == pytest.approx(np.full(50, value), abs=1e-2)
 
 
@@ -107,7 +109,7 @@ def test_bootstrap_error_is_that_of_drawing_other_items():
     found, ability = estimate_performance(items, values)
     once = bootstrap_performance(items, values, np.ones((1, 100)), ability)
     assert once[0] == pytest.approx(found, abs=1e-5)
-    drawn = bootstrap_performance(items, values, resample_counts(100, 400, random_stream(0, "se")), ability)
+    drawn = bootstrap_performance(items, values, resample_counts(100, 400, 0), ability)
     assert drawn.mean() == pytest.approx(found, abs=0.02)
     fresh = []
     for seed in range(200):
