@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics import condition_tests
