@@ -39,18 +39,6 @@ def answers(items: IrtScenario, ability, seed=1) -> np.ndarray:
     return (np.random.default_rng(seed).random(len(chances)) < chances).astype(float)
 
 
-def test_balance_weights_give_subscenarios_the_same_say():
-    weights = balance_weights([np.array([0, 3]), np.array([1, 2, 4, 5, 6, 7])], 8)
-    # 8 / (2 * 2) and 8 / (2 * 6).
-    assert weights.tolist() == pytest.approx([2, 2 / 3, 2 / 3, 2, 2 / 3, 2 / 3, 2 / 3, 2 / 3])
-    values = np.random.default_rng(0).random(8)
-    expected = (values[[0, 3]].mean() + values[[1, 2, 4, 5, 6, 7]].mean()) / 2
-    assert (weights * values).mean() == pytest.approx(expected)
-    for wrong in ([np.array([0, 1])], [np.array([0, 1, 2]), np.array([2])]):
-        with pytest.raises(ValueError, match="cover each of 3 items once"):
-            balance_weights(wrong, 3)
-
-
 def test_one_dimension_by_hand():
     """Two equal items, one right: the chance of each is 1/2, so theta = b / a."""
     assert fit_ability(np.array([1.0, 0.0]), np.array([[2.0, 2.0]]), np.array([3.0, 3.0])) == pytest.approx([1.5])
