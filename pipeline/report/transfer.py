@@ -23,12 +23,13 @@ from pipeline.core.prompts.multiple_choice import LETTERS
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.condition_tests import (
     ALL_PARTS,
+    PERMUTATIONS,
     adjusted_by_question,
     comparison_verdict,
     method_pairs,
+    sign_flip_test,
 )
 from pipeline.core.statistics.intervals import newcombe_interval, paired_mean_draws, percentile_interval
-from pipeline.core.statistics.paired_tests import PERMUTATIONS, sign_flip_test
 from pipeline.report.evaluations import Evaluations, ReportContext, rows_of
 from pipeline.report.table import Table, interval_text, number_text, probability_text, records_table
 

@@ -113,13 +113,6 @@ def test_files_that_are_refused(tmp_path, monkeypatch):
         read_published(path, digest)
 
 
-def test_missing_parts_are_named():
-    content = small_content()
-    del content["lb"]["optimal_lambdas"]["gsm8k"]
-    with pytest.raises(ArtifactError, match=r"file\.pkl has no 'gsm8k' for the scenario 'gsm8k'"):
-        convert_published(content, "file.pkl")
-
-
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [

@@ -15,8 +15,14 @@ import pandas as pd
 from pipeline.core.random_streams import random_stream
 from pipeline.core.retention.irt import SCENARIOS, IrtScenario, bootstrap_performance, estimate_performance
 from pipeline.core.retention.tasks import ALL_COLUMNS, COLUMNS
-from pipeline.core.statistics.condition_tests import ALL_PARTS, TEST_COLUMNS, adjusted_by_question, comparison_verdict
-from pipeline.core.statistics.paired_tests import PERMUTATIONS, sign_flip_test
+from pipeline.core.statistics.condition_tests import (
+    ALL_PARTS,
+    PERMUTATIONS,
+    TEST_COLUMNS,
+    adjusted_by_question,
+    comparison_verdict,
+    sign_flip_test,
+)
 from pipeline.core.statistics.summarise import Statistic, mean_of, share_of
 
 GSM8K_COLUMNS = ("tinyGSM8k (flexible)", "tinyGSM8k (strict)", "GSM8K (flexible)", "GSM8K (strict)")

@@ -166,8 +166,3 @@ def bootstrap_performance(
     irt = (counts @ (weights * values)) / (counts @ weights) * weights.sum()
     seen_mean = counts @ (scenario.balance_weights[seen] * values) / len(seen)
     return _gp_irt(scenario, irt, seen_mean, abilities)
-
-
-def resample_counts(num_items: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """float64[replicates, num_items], how often each bootstrap resample of the items holds each."""
-    return rng.multinomial(num_items, np.full(num_items, 1 / num_items), size=replicates).astype(np.float64)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics import condition_tests
@@ -17,10 +18,11 @@ from pipeline.core.statistics.condition_tests import (
     compare_conditions,
     comparison_verdict,
     family_signed_rank_test,
+    holm,
     method_pairs,
+    sign_flip_test,
 )
 from pipeline.core.statistics.intervals import over_families
-from pipeline.core.statistics.paired_tests import holm
 
 MARGINS = dict.fromkeys(TESTED, 0.01)
 PAIRS = (*method_pairs(("base", "soft", "hard")), *SSOT_PAIRS)
@@ -33,6 +35,24 @@ def compare(*arguments):
 
 def signed_rank_p(differences, families, replicates, rng, swapped="prompts"):
     return family_signed_rank_test(differences, families, swapped, replicates, rng)
+
+
+def test_holm_by_hand():
+    # Sorted .005, .01, .03, .04: times 4, 3, 2, 1 = .02, .03, .06, .04; monotone .02, .03, .06, .06.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.9]).tolist() == [1.0, 1.0]
+    # One that is undefined stays in the count: .01 is multiplied by 3, not 2.
+    assert holm([0.01, math.nan, 0.04]) == pytest.approx([0.03, math.nan, 0.08], nan_ok=True)
+
+
+def test_sign_flips_agree_with_all_assignments():
+    differences = np.array([0.3, -0.1, 0.2, 0.4, 0.1, -0.05, 0.25, 0.15])
+    exact = stats.permutation_test((differences,), np.mean, permutation_type="samples", n_resamples=np.inf).pvalue
+    p = sign_flip_test(differences, 20_000, random_stream(0, "signs"))
+    assert p == pytest.approx(exact, abs=4 * math.sqrt(exact / 20_000))
+    assert sign_flip_test(differences, 0, random_stream(0, "signs"), most_enumerated=8) == pytest.approx(exact)
+    assert sign_flip_test(np.zeros(5), 100, random_stream(0, "signs")) == 1.0
+    assert math.isnan(sign_flip_test(np.array([]), 100, random_stream(0, "signs")))
 
 
 def exact_p(differences, families, patterns=None):
@@ -196,16 +216,8 @@ def test_conditions_that_answered_different_prompts_are_refused():
         compare_conditions(wrong, PAIRS, {}, MARGINS, 0, 0.05, 50)
 
 
-@pytest.mark.parametrize(
-    ("methods", "pairs"),
-    [
-        (("soft", "hard"), [("soft", "base"), ("hard", "base"), ("soft", "hard")]),
-        # In the configured order; among methods, soft against hard first and then every other against soft.
-        (
-            ("merged", "soft", "hard"),
-            [("merged", "base"), ("soft", "base"), ("hard", "base"), ("soft", "hard"), ("merged", "soft")],
-        ),
-    ],
-)
-def test_methods_are_tested_against_base_and_against_soft(methods, pairs):
-    assert method_pairs(("base", *methods)) == pairs
+def test_methods_are_tested_against_base_and_against_soft():
+    """In the configured order; among methods, soft against hard first and then every other against soft."""
+    against_base = [("anchored", "base"), ("soft", "base"), ("hard", "base")]
+    expected = [*against_base, ("soft", "hard"), ("anchored", "soft")]
+    assert method_pairs(("base", "anchored", "soft", "hard")) == expected
