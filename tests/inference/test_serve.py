@@ -6,7 +6,6 @@ import socket
 import threading
 import urllib.error
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
@@ -180,22 +179,6 @@ def _quiet(passes):
     before = len(passes)
     threading.Event().wait(0.5)
     return len(passes) == before
-
-
-def test_requests_take_turns(chat, forward_passes):
-    order = []
-
-    def ask(limit):
-        chat(model="tiny", max_completion_tokens=limit, n=3, seed=limit)
-        order.append(limit)
-
-    with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(ask, 300)
-        wait_until(lambda: len(forward_passes) > 2)
-        rest = [pool.submit(ask, limit) for limit in (1, 2)]
-        for future in (first, *rest):
-            future.result()
-    assert order[-1] == 300
 
 
 def test_the_command_serves_until_it_is_interrupted(project, tmp_path):

@@ -58,7 +58,7 @@ def _token_ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
 
 
 def _with_defaults(model: PreTrainedModel, **defaults: Any) -> PreTrainedModel:
-    """The sampling defaults of the family's ``generation_config.json``; the pipeline samples the plain softmax."""
+    """With sampling defaults in ``generation_config.json``; the pipeline samples the plain softmax."""
     model.generation_config.update(do_sample=True, **defaults)
     return model
 

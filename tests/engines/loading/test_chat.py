@@ -13,17 +13,22 @@ from pipeline.engines.loading.chat import (
 from pipeline.errors import ModelError
 
 
+def word_tokenizer(words: list[str], template: str | None, **special: str) -> PreTrainedTokenizerFast:
+    inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="[UNK]", **special)
+    wrapped.chat_template = template
+    return wrapped
+
+
 def bos_tokenizer(template: str | None, add_bos: bool = True) -> PreTrainedTokenizerFast:
     """Word-level tokenizer that, like Llama's and Gemma's, adds a BOS token to plain text."""
     words = ["<bos>", "<eos>", "<turn>", "a", "hello", "3", "[UNK]"]
-    inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
-    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    wrapped = word_tokenizer(words, template, bos_token="<bos>", eos_token="<eos>")
     if add_bos:
-        inner.post_processor = processors.TemplateProcessing(
+        wrapped.backend_tokenizer.post_processor = processors.TemplateProcessing(
             single="<bos> $A", pair="<bos> $A $B", special_tokens=[("<bos>", 0)]
         )
-    wrapped = PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<bos>", eos_token="<eos>", unk_token="[UNK]")
-    wrapped.chat_template = template
     return wrapped
 
 
@@ -62,25 +67,15 @@ CHATML = (
 )
 
 
-def chatml_tokenizer(template: str = CHATML) -> PreTrainedTokenizerFast:
-    """Like SmolLM2's: the token that opens every turn is the BOS token, and plain text gets none."""
-    words = ["<|im_start|>", "<|im_end|>", "system", "user", "assistant", "a", "hello", "[UNK]"]
-    inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
-    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=inner, bos_token="<|im_start|>", eos_token="<|im_end|>", unk_token="[UNK]"
-    )
-    wrapped.chat_template = template
-    return wrapped
-
-
 def test_a_bos_token_that_opens_turns_is_no_second_beginning():
     messages = [{"role": "system", "content": "a"}, {"role": "user", "content": "hello"}]
-    tokenizer = chatml_tokenizer()
-    ids = encode_messages(tokenizer, messages, {})
+    # As SmolLM2's: the token that opens every turn is the BOS token, and plain text gets none.
+    words = ["<|im_start|>", "<|im_end|>", "system", "user", "assistant", "a", "hello", "[UNK]"]
+    special = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
+    ids = encode_messages(word_tokenizer(words, CHATML, **special), messages, {})
     assert ids.count(0) == 3 and ids[:1] == [0]
     with pytest.raises(ModelError, match="2 BOS tokens, expected 0 at the start"):
-        encode_messages(chatml_tokenizer("{{ bos_token }} " + CHATML), messages, {})
+        encode_messages(word_tokenizer(words, "{{ bos_token }} " + CHATML, **special), messages, {})
 
 
 def test_terminator():

@@ -10,7 +10,7 @@ from peft import get_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 
 from pipeline.engines.loading.conditioned_model import load_adapter
-from pipeline.engines.loading.model import add_lora, load_model, position_logits, stop_ids
+from pipeline.engines.loading.model import add_lora, load_model, position_logits
 from pipeline.errors import ModelError
 
 
@@ -81,10 +81,6 @@ def test_position_logits_fall_back_where_the_head_is_more_than_linear(model, mon
 
     monkeypatch.setattr(type(model), "forward", capped)
     assert not position_logits(model).gathers_hidden
-
-
-def test_stop_ids(model, tokenizer):
-    assert stop_ids(model, tokenizer, "<|endoftext|>") == {tokenizer.eos_token_id, tokenizer.pad_token_id}
 
 
 @pytest.fixture

@@ -186,15 +186,6 @@ def test_answers_that_are_all_alike_are_no_check(llama):
     assert preflight_law.power_warning({"top_p 0.95": 0.95}) is None
 
 
-def test_a_missing_sample_is_an_error(llama, llama_checks):
-    class Short(WrongEngine):
-        def sample(self, requests):
-            yield from (samples[1:] for samples in super().sample(requests))
-
-    with pytest.raises(ModelError, match="the engine gave .* of 2000 samples"):
-        check(Short(llama.engine()), llama_checks)
-
-
 def test_the_most_random_requests_are_chosen(monkeypatch):
     # The law behind a request is Bernoulli(last token / 100).
     def bernoulli(model, rows):

@@ -1,8 +1,8 @@
-"""The vLLM engine: what it asks of vLLM, on a stand-in with its signatures; the real one where it is installed."""
+"""The vLLM engine: what it asks of vLLM, on a stand-in with its signatures."""
 
 import dataclasses
-import importlib.util
 import json
+import sys
 
 import pytest
 
@@ -13,7 +13,6 @@ from pipeline.errors import ArtifactError, ConfigError, ModelError
 from tests import vllm_stand_in
 from tests.engines.engine_cases import collect, follows, make_request, save_adapter, two_token_law
 
-HAS_VLLM = importlib.util.find_spec("vllm") is not None
 SETTINGS = VllmConfig(1, 0.5, 128, samples_per_request=4, requests_per_call=3, enforce_eager=True)
 PROBE = [20, 21, 22, 23]
 
@@ -86,6 +85,10 @@ def test_an_adapter_without_effect_is_refused(opened, model_config, tmp_path):
 
 
 def test_refusals(opened, tokenizer, monkeypatch, model_config, tmp_path):
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "vllm", None)
+        with pytest.raises(ConfigError, match="engine.kind: vllm needs the packages in requirements-vllm.txt"):
+            opened()
     engine = opened(max_model_len=20)
     request = make_request(tokenizer, 1, max_new_tokens=19)
     with pytest.raises(EngineError, match=r"engine.vllm.max_model_len: 20 is too short for p, which may take \d+ tok"):
@@ -109,9 +112,3 @@ def test_refusals(opened, tokenizer, monkeypatch, model_config, tmp_path):
     (tmp_path / "adapter_config.json").write_text(json.dumps({"r": 600}))
     with pytest.raises(ModelError, match="has rank 600; vLLM takes at most 512"):
         lora_rank(tmp_path)
-
-
-@pytest.mark.skipif(HAS_VLLM, reason="vLLM is installed")
-def test_without_the_package(model_config, tokenizer):
-    with pytest.raises(ConfigError, match="engine.kind: vllm needs the packages in requirements-vllm.txt"):
-        open_vllm(model_config, SETTINGS, None, tokenizer, {1}, None, PROBE)

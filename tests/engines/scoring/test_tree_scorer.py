@@ -9,11 +9,11 @@ from transformers import Gemma2Config, Gemma3TextConfig, GptOssConfig, LlamaConf
 
 from pipeline.core.training.batches import collate
 from pipeline.core.training.examples import hard_example
-from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
+from pipeline.core.tries.token_tree import merge_sequences
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import add_lora
 from pipeline.engines.scoring.tree_attention import supports_tree_attention, tree_attention_mask
-from pipeline.engines.scoring.tree_scorer import TreeScorer, packed_chunks, trie_tree
+from pipeline.engines.scoring.tree_scorer import TreeScorer, trie_tree
 from pipeline.errors import ModelError
 from tests.engines.scoring.models import SHAPE, plain_laws, tiny
 
@@ -131,15 +131,3 @@ def test_padded_rows_without_cache_as_in_training(name):
             for node in range(-1, len(example.tree)):
                 alone = model(input_ids=torch.tensor([prompt + example.tree.path(node)])).logits[0, -1]
                 torch.testing.assert_close(logits[row, len(prompt) + node], alone, atol=2e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("budget", [1, 3, 8, 1000])
-def test_chunks_hold_every_node_once_and_all_ancestors(budget, trie):
-    tree, covered = trie_tree(trie), []
-    for nodes, num_known, _ in packed_chunks(tree, budget):
-        place = {node: index for index, node in enumerate(nodes.tolist())}
-        assert all(p == ROOT or place[p] < i for i, p in enumerate(tree.parents[nodes].tolist()))
-        assert len(nodes) <= max(budget, num_known + 1)
-        covered += nodes[num_known:].tolist()
-    assert sorted(covered) == list(range(len(tree)))
-    assert list(packed_chunks(TokenTree(np.zeros(0, np.int32), np.zeros(0, np.int32)), budget)) == []
