@@ -51,8 +51,8 @@ class StageRun:
         self._tracked = [fill(key, self._places) for key in stage.parameters]
         free = [fill(key, self._places) for key in stage.free_parameters]
         self.params = ParamsView(params, (*self._tracked, *free), f"the stage {self.title}")
-        self._sources = [fill(template, self._places) for template in stage.sources]
-        self.inputs = [*map(Path, self._sources), *self._listed(stage.reads)]
+        sources = [fill(template, self._places) for template in stage.sources]
+        self.inputs = [*map(Path, sources), *self._listed(stage.reads)]
 
     def filled(self, template: str) -> Path:
         """A path of this run."""
@@ -139,20 +139,17 @@ class StageRun:
 
     @property
     def unfinished(self) -> Path:
-        return self._unfinished(self.record.identity)
-
-    def _unfinished(self, identity: str, suffix: str = "") -> Path:
-        return Path(self._params.artifacts) / "unfinished" / self.stage.name / self._key / f"{identity[:16]}{suffix}"
+        directory = Path(self._params.artifacts) / "unfinished" / self.stage.name / self._key
+        return directory / self.record.identity[:16]
 
     @contextlib.contextmanager
-    def scratch(self, suffix: str = "", regardless_of: Collection[str] = ()) -> Iterator[Path]:
+    def scratch(self, suffix: str = "") -> Iterator[Path]:
         """A directory for unfinished work, which a later run of the same identity goes on with; gone on success.
 
         Work of another identity stays beside it, and a message says how to go on with it. ``suffix`` tells apart work
-        of one identity that cannot continue other work of it. ``regardless_of`` are parameters that the work does not
-        depend on, nor on the files that they name. Raises BusyError where another process does the same.
+        of one identity that cannot continue other work of it. Raises BusyError where another process does the same.
         """
-        own = self._unfinished(self.record.identity_without(regardless_of, self._sources), suffix)
+        own = self.unfinished.with_name(f"{self.unfinished.name}{suffix}")
         with exclusive(own.parent, self.title):
             # Work with another suffix could not be gone on with, whatever its identity.
             others = [path for path in sorted(own.parent.glob("*")) if path != own and path.name[16:] == own.name[16:]]

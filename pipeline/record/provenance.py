@@ -8,7 +8,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -151,14 +151,6 @@ class StageRecord:
     def identity(self) -> str:
         """Hash of stage, code, parameters and input contents: equal runs are interchangeable."""
         return run_identity(self.stage, self.code, self.parameters, self.found, self.inputs)
-
-    def identity_without(self, parameters: Collection[str], inputs: Collection[str]) -> str:
-        """The identity of work that some parameters and inputs, and what was found through them, do not matter to."""
-        if not parameters:
-            return self.identity
-        kept = {key: value for key, value in self.parameters.items() if key not in parameters}
-        read = {path: content for path, content in self.inputs.items() if path not in inputs}
-        return run_identity(self.stage, self.code, kept, {}, read)
 
     def origin(self) -> dict[str, Any]:
         """All but the parameters that is known before the work: hashes, commit, packages, device and start."""

@@ -5,7 +5,7 @@ import functools
 import json
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -72,15 +72,14 @@ def resumable(
     total: int | None = None,
     *,
     suffix: str = "",
-    regardless_of: Collection[str] = (),
     size: Callable[[Any], int] = lambda value: 1,
     **bar: Any,
 ) -> Iterator[ResumableMap]:
-    """A map for the work of a stage, with a tracked progress bar; ``suffix`` and ``regardless_of`` as in ``scratch``.
+    """A map for the work of a stage, with a tracked progress bar; ``suffix`` as in ``scratch``.
 
     Outputs are to be written inside the context, whose good end removes the unfinished work.
     """
-    with run.scratch(suffix, regardless_of) as scratch, run.tracked() as tracking:
+    with run.scratch(suffix) as scratch, run.tracked() as tracking:
         shown = tracking.bar(desc=run.title, unit=unit, total=total, **bar)
         yield ResumableMap(scratch / "values.jsonl", shown, size)
 

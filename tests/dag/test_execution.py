@@ -181,15 +181,7 @@ def test_only_one_process_works_on_an_output(params):
         assert started(run_of(params, "soft", stage=other), "one") == []
 
 
-def test_work_that_some_parameters_do_not_matter_to(params):
-    documents = {"regardless_of": ["paloma.source"]}
-    stopped(run_of(params), "one", **documents)
-    elsewhere = replace(params, paloma=replace(params.paloma, source="data/elsewhere"))
-    (Path(params.artifacts) / "data.txt").write_text("the files that the parameter names")
-    assert started(run_of(elsewhere), "two", **documents) == ["one"]
-    stopped(run_of(params), "one", **documents)
-    assert started(run_of(changed(params, num_samples=77)), "two", **documents) == []
-    # Work of one identity that other work of it cannot go on with.
+def test_work_of_one_identity_that_other_work_of_it_cannot_go_on_with(params):
     stopped(run_of(params), "one", suffix="-2")
     assert started(run_of(params), "two", suffix="-3") == []
     assert started(run_of(params), "three", suffix="-2") == ["one"]

@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 
-import pandas as pd
 import pytest
 
 from pipeline.artifacts.json_lines import read_json_lines
@@ -46,7 +45,7 @@ def test_ids_and_kinds_may_be_unknown(tmp_path):
     assert len(ids) == 2 and {p.prompt_id for p in read(lines(tmp_path / "a.jsonl", rows[::-1]))} == ids
 
 
-def test_splits_of_a_file_and_of_a_data_set_in_the_hubs_format(tmp_path, monkeypatch):
+def test_splits_of_a_file(tmp_path):
     rows = [
         {"prompt": "Go on.", "split": "extra"},
         {"prompt": "Stop.", "split": "extra"},
@@ -56,17 +55,8 @@ def test_splits_of_a_file_and_of_a_data_set_in_the_hubs_format(tmp_path, monkeyp
     assert [p.text for p in read(path, split="extra")] == ["Go on.", "Stop."]
     with pytest.raises(ConfigError, match="prompts.instructions.split: .* has no split 'test'; it has extra, x"):
         read(path, split="test")
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    data = tmp_path / "instructions" / "data"
-    data.mkdir(parents=True)
-    table = pd.DataFrame({"prompt": ["Say one.", "Say two.", "Say three."], "length": [1, 2, 3]})
-    table.to_parquet(data / "train-00000-of-00001.parquet")
-    assert {prompt.text for prompt in read(data.parent, split="train")} == set(table["prompt"])
-    table.rename(columns={"prompt": "text"}).to_parquet(data / "train-00000-of-00001.parquet")
-    with pytest.raises(ArtifactError, match="split 'train' has no field 'prompt'; it has text, length"):
-        read(data.parent, split="train")
     with pytest.raises(ConfigError, match="prompts.instructions.split: must name a split of the data set"):
-        read(data.parent)
+        read(tmp_path)
 
 
 @pytest.mark.parametrize(

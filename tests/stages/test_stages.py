@@ -53,17 +53,6 @@ def test_adapters(dag):
     assert not [path for path in (dag.root / "unfinished").rglob("*") if not path.is_dir()]
 
 
-def test_generations(dag):
-    for condition in CONDITIONS:
-        table = pd.read_parquet(dag.generations(condition))
-        assert list(table.columns) == ["prompt_id", "sample_index", "seed", "text", "num_tokens", "finish_reason"]
-        assert table.groupby("prompt_id").size().tolist() == [12] * 12
-        assert table["seed"].is_unique
-        assert table["num_tokens"].between(1, 6).all()
-    texts = [pd.read_parquet(dag.generations(condition))["text"].tolist() for condition in CONDITIONS]
-    assert texts[0] != texts[1] != texts[2] != texts[0]
-
-
 def test_metrics(dag):
     for condition in CONDITIONS:
         directory = dag.root / "evals" / "structured" / "embedded" / condition

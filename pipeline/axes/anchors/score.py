@@ -50,15 +50,9 @@ def main(
         opened, names = open_model(config, model_report, adapter, requests[0].text), list(missing)
         encoded = {prompt.prompt_id: opened.encode(prompt.text) for prompt in requests}
         prompt_ids, replied, directions = zip(*missing.values(), strict=True)
-        passes = reply_divergences(
-            opened.model,
-            position_logits(opened.model),
-            [encoded[prompt_id] for prompt_id in prompt_ids],
-            replied,
-            directions,
-            run.params.evaluate.tokens_per_pass,
-        )
-        for batch in passes:
+        replied_to, tokens = [encoded[name] for name in prompt_ids], run.params.evaluate.tokens_per_pass
+        logits_at = position_logits(opened.model)
+        for batch in reply_divergences(opened.model, logits_at, replied_to, replied, directions, tokens):
             yield {names[index]: value for index, value in batch}
 
     with resumable(run, "reply", len(table)) as done:
