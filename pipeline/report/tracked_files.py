@@ -18,10 +18,7 @@ NUM_AXES = 3
 
 
 def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
-    """``{model: {condition: {metric: value}}}``: the first headline metric of the first axes, on their first split.
-
-    Undefined is None.
-    """
+    """``{model: {condition: {metric: value}}}``: the first headline metric of the first axes; undefined is None."""
     found: dict[str, dict] = {}
     for axis in [axis for axis in HEADLINES if axis in set(metrics["axis"])][:NUM_AXES]:
         rows = rows_of(metrics, axis=axis, split=SPLITS[axis][0], family="", metric=HEADLINES[axis][0])
