@@ -104,25 +104,17 @@ DRAWN_STRINGS = 1001
 
 @dataclass(frozen=True)
 class Block:
-    """Cells of one model that agree in all but the ablated settings and seeds.
-
-    Attributes:
-        others: What they agree in.
-        metrics: Aggregates of metrics.csv with ``setting`` and ``seed``; one cell for each of the two.
-        varied: Keys of the seeds that differ, of which the first tells cells apart.
-        cells: Cells with their setting.
-    """
+    """Cells of one model that agree in all but the ablated settings and seeds."""
 
     model: str
     title: str
     others: Mapping[str, Any]
+    """What they agree in."""
     metrics: pd.DataFrame
+    """Aggregates of metrics.csv with ``setting`` and ``seed``, one cell for each of the two."""
     varied: tuple[str, ...] = SEEDS
+    """Keys of the seeds that differ, of which the first tells cells apart."""
     cells: Sequence[tuple[Setting, Cell]] = ()
-
-    def settings(self, design: Design) -> list[Setting]:
-        """The design's settings in order, then others that were run."""
-        return [*design.settings, *sorted(set(self.metrics["setting"]) - set(design.settings), key=str)]
 
 
 def read_blocks(sweeps: Path, design: Design, params: Params) -> list[Block]:
@@ -132,12 +124,10 @@ def read_blocks(sweeps: Path, design: Design, params: Params) -> list[Block]:
     for cell in finished_cells(sweeps / design.sweep):
         if absent := [key for key in ("seed", *design.factors) if key not in cell.parameters]:
             raise ArtifactError(f"{cell.directory / 'cell.json'}: parameters lack {', '.join(absent)}")
-        varied = (*SEEDS, *design.factors)
-        others = {
-            key: value
-            for key, value in sorted(cell.parameters.items())
-            if key not in varied and not key.endswith(".display_name")
-        }
+        kept = [
+            key for key in cell.parameters if key not in (*SEEDS, *design.factors) and not key.endswith(".display_name")
+        ]
+        others = {key: cell.parameters[key] for key in sorted(kept)}
         agreed[repr(others)] = others
         setting = tuple(cell.parameters[key] for key in design.factors)
         rows = rows_of(cell.evaluations.metrics, axis="structured", condition=design.condition, family="")
@@ -192,25 +182,20 @@ def read_published(path: Path) -> dict[tuple[str, Setting, str], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Ablations:
-    """The report's part on ablations.
-
-    Attributes:
-        missing: The sweeps without any run, with their tables.
-        models: Models of all cells that train.
-        sources: Content of each provenance file of their evaluations by its path.
-    """
+    """The report's part on ablations."""
 
     tables: list[Table]
     drawings: dict[str, Drawing]
     missing: list[str]
+    """The sweeps without any run, with their tables."""
     models: set[str]
+    """Of all cells that train."""
     sources: dict[str, dict]
+    """Content of each provenance file of their evaluations by its path."""
 
 
 def read_ablations(sweeps: Path, published: Path, params: Params, prompts: Sequence[Prompt]) -> Ablations:
-    """Tables and figure from all cells below ``sweeps``, and ``published``, the paper's Table 26. Raises
-    ArtifactError.
-    """
+    """Tables and figure from all cells below ``sweeps``; ``published`` is the file of the paper's Table 26."""
     construction = construction_records(sweeps)
     soft, hard = (read_blocks(sweeps, design, params) for design in (SOFT_GRANULARITY, HARD_ABLATION))
     printed = read_published(published)
@@ -298,7 +283,8 @@ def _block_records(
 ) -> list[dict[str, Any]]:
     """The settings of one block, split and metric, in full precision."""
     rows = rows_of(block.metrics, split=split, metric=metric)
-    tables = {setting: rows[[own == setting for own in rows["setting"]]] for setting in block.settings(design)}
+    settings = [*design.settings, *sorted(set(block.metrics["setting"]) - set(design.settings), key=str)]
+    tables = {setting: rows[[own == setting for own in rows["setting"]]] for setting in settings}
     spreads = {
         setting: spread(table["value"].astype(float).tolist()) for setting, table in tables.items() if len(table)
     }
@@ -311,7 +297,7 @@ def _block_records(
         record = {"model": block.model, "display_name": block.title, **dict(zip(design.factors, setting, strict=True))}
         record |= {"split": split, "metric": metric, "status": MISSING, "seeds": 0, "undefined": 0}
         record |= dict.fromkeys(("mean", "deviation", "low", "high", "difference", "margin", "floor"), math.nan)
-        record |= {"verdict": "", "values": "", "provenance": ""}
+        record |= dict.fromkeys(("verdict", "values", "provenance"), "")
         if setting in spreads:
             by_seed = dict(zip(table["seed"].tolist(), table["value"].tolist(), strict=True))
             record |= spread_columns(spreads[setting]) | vars(comparisons[setting])
@@ -325,9 +311,8 @@ def _block_records(
 
 
 def ablation_table(design: Design, blocks: Sequence[Block], published: Mapping[tuple, Mapping]) -> Table | None:
-    """W1 by setting; None without blocks. The file has KL and valid rate, too.
-
-    ``published`` are figures of the paper, in columns of their own beside the same cells and models without any.
+    """W1 by setting, beside figures of the paper for the same settings; None without blocks. The file has KL and valid
+    rate, too.
     """
     if not blocks:
         return None

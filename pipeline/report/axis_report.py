@@ -10,13 +10,7 @@ from pipeline.report.table import Table, TableSpec, specified
 
 @dataclass(frozen=True)
 class AxisReport:
-    """What the report shows of an axis.
-
-    Attributes:
-        explanation: The question that it answers, in a sentence.
-        tables: Specifications, or functions that make several tables where a specification cannot.
-        drawings: Figures by file name; None without one.
-    """
+    """What the report shows of an axis; ``tables`` are specifications, or functions where these cannot."""
 
     explanation: str
     tables: Sequence[TableSpec | Callable[[ReportContext], Sequence[Table | None]]]

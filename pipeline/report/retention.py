@@ -1,14 +1,27 @@
-"""What the tables of tasks and of text share: by task or slice, and tests against base."""
+"""What fine-tuning keeps of tasks and text: Table 2, and what the tables and figures of the two axes share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
 from pipeline.axes.paloma.metrics import SUFFIXES
 from pipeline.axes.registry import METRICS
 from pipeline.config.params import BASE
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import ReportContext, rows_of
+from pipeline.report.figures.drawing import (
+    STYLE,
+    condition_colors,
+    condition_markers,
+    panel_grid,
+    shared_legend,
+    side_by_side,
+)
 from pipeline.report.table import (
     DASH,
     Column,
@@ -19,6 +32,7 @@ from pipeline.report.table import (
     number_text,
     probability_text,
     records_table,
+    specified,
 )
 
 WITHOUT_BOS = SUFFIXES["none"]
@@ -28,11 +42,30 @@ FORMAT_NOTES = {
 }
 """What tables of the tasks say of the form in which they were put; all figures of a report have one."""
 MEAN = "mean over models"
+PANEL_COLUMNS = 3
 
 
 def text_columns(*metrics: str) -> list[Column]:
     """Metrics of PALOMA, each beside its variant without BOS, which is the paper's."""
     return [Column(metric + suffix) for suffix in ("", WITHOUT_BOS) for metric in metrics]
+
+
+def retention_summary(context: ReportContext) -> Table | None:
+    """Table 2."""
+    columns = [
+        *(Column("gp_irt"), Column("gp_irt", "change", "gp-IRT difference")),
+        *(Column("accuracy"), Column("accuracy", "change", "Accuracy difference")),
+        *text_columns("perplexity", "bits_per_byte"),
+        *(Column(f"bits_per_byte{suffix}", "change") for suffix in ("", WITHOUT_BOS)),
+    ]
+    note = (
+        "gp-IRT: accuracy on the whole benchmarks as estimated from 100 items each, mean over tasks with GSM8K counted "
+        f"once; higher is better.{FORMAT_NOTES.get(context.task_format, '')} Perplexity "
+        "per token and bits per byte over all slices; lower is better. Perplexity does not compare between "
+        "tokenizers, bits per byte do. Differences: fine-tuned minus base on the same items and documents. Brackets: "
+        "95% intervals over items or documents."
+    )
+    return specified(TableSpec("table2", "Table 2. What is kept: tasks and text", columns, note), context)
 
 
 def by_split(
@@ -66,15 +99,15 @@ def _means(rows: pd.DataFrame) -> list[pd.DataFrame]:
     return found
 
 
-def verdict_table(context: ReportContext, axis: str, caption: str, unit: str) -> Table | None:
-    """All tests of an axis against base, a row per model, condition and task; None where there are none."""
+def verdict_table(context: ReportContext) -> Table | None:
+    """All tests of tasks against base, a row per model, condition and task; None where there are none."""
     keys = ["model", "condition", "split", "metric"]
-    sizes = rows_of(context.metrics, axis=axis, family="")[[*keys, "n"]]
-    tests = context.tests(axis).assign(axis=axis, against=BASE).merge(sizes, on=keys, how="left")
+    sizes = rows_of(context.metrics, axis="retention", family="")[[*keys, "n"]]
+    tests = context.tests("retention").assign(axis="retention", against=BASE).merge(sizes, on=keys, how="left")
     columns = {
         "Model": lambda row: context.names[row.model],
         "Condition": lambda row: row.condition,
-        unit: lambda row: row.split,
+        "Task": lambda row: row.split,
         "Metric": lambda row: METRICS[row.metric].title,
         "n": lambda row: number_text(row.n, 0),
         "Difference": lambda row: number_text(row.difference, METRICS[row.metric].decimals, "+"),
@@ -86,9 +119,66 @@ def verdict_table(context: ReportContext, axis: str, caption: str, unit: str) ->
     note = (
         "Difference: of the items' scores, fine-tuned minus base; above 0 is better. All items of all tasks together "
         "(all; every task with the same weight) are the primary question, which is asked by itself and not adjusted; "
-        f"the {unit.lower()}s, adjusted by Holm, say where a change lies. Better or worse: adjusted p at most "
+        "the tasks, adjusted by Holm, say where a change lies. Better or worse: adjusted p at most "
         f"{context.params.tests.significance:g}, and the interval beyond the margin. No relevant difference: the "
         f"interval is within the margin. Nothing is said where base has no more than the margin to lose. {DASH}: "
         "undefined."
     )
-    return records_table(f"{axis}_tests", caption, tests, columns, 4, note)
+    return records_table("retention_tests", "Tests of retention, by task", tests, columns, 4, note)
+
+
+def split_points(
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    metric: str,
+    label: str,
+    logarithmic: bool = False,
+    same_axis: bool = False,
+) -> Figure | None:
+    """A metric of one axis by task or slice with 95% intervals, one panel per model that has it; None without any.
+
+    ``label`` is of the y axis, which is logarithmic where slices differ by factors, and which panels may share.
+    """
+    found = rows_of(metrics, metric=metric, family="")
+    found = found[(found["split"] != "all") & found["condition"].isin(conditions)]
+    shown = {model: name for model, name in models.items() if (found["model"] == model).any()}
+    if not shown:
+        return None
+    splits = list(dict.fromkeys(found["split"]))
+    colors, markers = condition_colors(conditions), condition_markers(conditions)
+    with plt.rc_context(STYLE):
+        width = 0.8 + 0.45 * len(splits)
+        figure, panels = panel_grid(len(shown), PANEL_COLUMNS, width, 1.9, 1.0, sharex=True, sharey=same_axis)
+        for panel, model in zip(panels, shown, strict=True):
+            for shift, condition in zip(side_by_side(len(conditions), 0.22), conditions, strict=True):
+                rows = rows_of(found, model=model, condition=condition)
+                if len(rows):
+                    x, color = np.array([splits.index(split) for split in rows["split"]]) + shift, colors[condition]
+                    panel.vlines(x, rows["ci_low"], rows["ci_high"], color=color, linewidth=1.0, alpha=0.8)
+                    look = {"marker": markers[condition], "color": color, "label": condition}
+                    panel.plot(x, rows["value"], linestyle="", markersize=3.5, **look)
+            panel.set_title(shown[model], loc="left", parse_math=False)
+            panel.set_xticks(
+                range(len(splits)), splits, rotation=30, ha="right", rotation_mode="anchor", parse_math=False
+            )
+            panel.tick_params(axis="x", length=0, labelbottom=panel in panels[-min(PANEL_COLUMNS, len(panels)) :])
+            panel.set_xlim(-0.6, len(splits) - 0.4)
+            if logarithmic:
+                _logarithmic(panel)
+            panel.grid(axis="y", color="#dddddd", linewidth=0.5)
+            panel.set_axisbelow(True)
+        for panel in panels[::PANEL_COLUMNS]:
+            panel.set_ylabel(label)
+        shared_legend(figure, panels, most_columns=5 if len(panels) > 1 else 3)
+    return figure
+
+
+def _logarithmic(panel: Axes) -> None:
+    panel.set_yscale("log")
+    low, high = panel.get_ylim()
+    # Decades alone would leave a narrow range without a number.
+    panel.yaxis.set_major_locator(MaxNLocator(5) if high / low < 5 else LogLocator(subs=(1, 2, 5)))
+    panel.yaxis.set_major_formatter(ScalarFormatter())
+    panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.tick_params(axis="y", which="minor", length=0)

@@ -50,18 +50,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Column:
-    """A metric in a table.
-
-    Attributes:
-        metric: Name; "{row}" stands for the key of the row.
-        field: What of it is shown; "ratio" is its value over a perfect sampler's, "change" the paired one from base.
-        title: Empty for the metric's own, or the field's.
-        split: Empty for the row's, or the only one of the axis.
-        axis: Empty for the metric's own.
-    """
+    """A metric in a table. Without a title, split or axis it has the metric's own, or the row's split."""
 
     metric: str
+    """"{row}" stands for the key of the row."""
     field: Literal["value", "n", "floor", "ratio", "change", "p"] = "value"
+    """"ratio" is the value over a perfect sampler's, "change" the paired one from base."""
     title: str = ""
     split: str = ""
     axis: str = ""
@@ -75,22 +69,18 @@ class Column:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """What a table shows: a row for each model and condition, or several; a column is left out where nothing has it.
-
-    Attributes:
-        name: File name without suffix.
-        rows_title: What the rows of a model and condition are; empty for one row each.
-        rows: Title of each such row by key; empty for the splits that there are, "all" first.
-        verdict: Title and text of a last column, from the rows of metrics.csv behind a row, and its condition.
-    """
+    """What a table shows: a row for each model and condition, or several; a column is left out where nothing has it."""
 
     name: str
     caption: str
     columns: Sequence[Column]
     note: str = ""
     rows_title: str = ""
+    """What the rows of a model and condition are; empty for one row each."""
     rows: Mapping[str, str] = field(default_factory=dict)
+    """Title of each such row by key; empty for the splits that there are, "all" first."""
     verdict: tuple[str, Callable[[Cells, str], str]] | None = None
+    """Title and text of a last column, from the rows of metrics.csv behind a row, and its condition."""
 
 
 def make_table(

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -49,10 +49,7 @@ def one_line(text: str) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """One line of at most ``limit`` characters, cut after a word and ended by "…" where it was longer.
-
-    A first word longer than the limit is cut inside.
-    """
+    """One line of at most ``limit`` characters, cut after a word and ended by "…" where it was longer."""
     line = one_line(text)
     if len(line) <= limit:
         return line
@@ -68,24 +65,17 @@ def escape_markdown(text: str) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """One line that LaTeX typesets as it is; letters beyond Latin need XeLaTeX or LuaLaTeX and a font.
-
-    Brackets and stars are in braces, because a line break reads them as its arguments.
-    """
+    """One line that LaTeX typesets as it is: brackets and stars in braces, because a line break would read them."""
     return one_line(text).translate(_LATEX)
 
 
 def to_markdown(table: Table) -> str:
     """A Markdown table with 95% intervals beside the values, and the note."""
+    header = [escape_markdown(title) for title in table.header]
     rows = [[f"{escape_markdown(cell.text)} {cell.detail}".strip() for cell in row] for row in table.cells]
-    lines = markdown_table([escape_markdown(title) for title in table.header], rows)
+    first, *others = ["| " + " | ".join(row) + " |" for row in (header, *rows)]
+    lines = "\n".join([first, "|" + "---|" * len(header), *others])
     return f"{escape_markdown(table.caption)}\n\n{lines}\n\n{table.note}\n"
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lines of a Markdown table from cells that are escaped already."""
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def to_latex(table: Table) -> str:

@@ -18,10 +18,7 @@ NUM_AXES = 3
 
 
 def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
-    """``{model: {condition: {metric: value}}}``: the first headline metric of the first axes, on their first split.
-
-    Undefined is None.
-    """
+    """``{model: {condition: {metric: value}}}``: the first headline metric of the first axes; undefined is None."""
     found: dict[str, dict] = {}
     for axis in [axis for axis in HEADLINES if axis in set(metrics["axis"])][:NUM_AXES]:
         rows = rows_of(metrics, axis=axis, split=SPLITS[axis][0], family="", metric=HEADLINES[axis][0])
@@ -34,9 +31,8 @@ def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
 def losses_by_step(adapters: Sequence[Path], model: str, methods: Sequence[str]) -> pd.DataFrame | None:
     """Training loss: columns step and the methods, one row per step of the longest training; None without a log.
 
-    A method without a log has an empty column, because DVC draws nothing of a file that lacks one.
-
-    Raises ArtifactError: A log is truncated or lacks a field, or two directories have the same adapter.
+    A method without a log has an empty column, because DVC draws nothing of a file that lacks one. Raises ArtifactError
+    for a log that is truncated, or two of the same adapter.
     """
     logs = {}
     for method in methods:

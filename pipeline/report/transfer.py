@@ -1,4 +1,4 @@
-"""Paired tests of what carries over to language: open-ended answers, NoveltyBench and multiple choice.
+"""Table 1, and paired tests of what carries over to language: open-ended answers, NoveltyBench and multiple choice.
 
 Open-ended requests and NoveltyBench's prompts are answered under every condition, so their values are paired by
 prompt. There is one multiple-choice request: two conditions are two samples of generations.
@@ -31,8 +31,22 @@ from pipeline.core.statistics.condition_tests import (
 )
 from pipeline.core.statistics.intervals import newcombe_interval, paired_mean_draws, percentile_interval
 from pipeline.report.evaluations import Evaluations, ReportContext, rows_of
-from pipeline.report.table import Table, interval_text, number_text, probability_text, records_table
+from pipeline.report.table import Column, Table, TableSpec, interval_text, number_text, probability_text, records_table
 
+GENERATIVE_SUMMARY = TableSpec(
+    "table1",
+    "Table 1. Diversity and balance of what models generate beyond numbers",
+    (
+        *(Column(name) for name in ("top_p_support_size", "unique_fraction", "mcq_total_variation")),
+        Column("mcq_total_variation", "floor", "Uniform sampler"),
+        Column("utility", title="NoveltyBench utility"),
+        Column("utility_stand_in", title="NoveltyBench utility (stand-in)"),
+    ),
+    "Support size: first-step tokens, most probable first, that hold 90% of the probability, mean over prompts. Unique "
+    "output rate: distinct answers over all answers. TV: distance of the correct answer's position from uniform over "
+    "parseable questions. NoveltyBench utility: mean over the prompts of both splits; a stand-in's is not comparable "
+    "with the paper's.",
+)
 OPEN_METRICS = ("top_p_support_size", "unique_fraction")
 LETTER_COUNTS = [f"count_{letter.lower()}" for letter in LETTERS]
 UNDEFINED = (math.nan, math.nan)
@@ -127,17 +141,11 @@ def values_by_prompt(
 
 
 def transfer_comparisons(params: Params, evaluations: Evaluations) -> pd.DataFrame:
-    """The ``method_pairs`` of all models on the transfer axes, whose tests have a level and no margin.
-
-    Returns:
-        Columns axis, split, metric, model, condition, against, n, value, value_against, difference, ci_low, ci_high,
-        floor_difference, p, p_adjusted, verdict and provenance; empty where there is no pair.
+    """Tests of the ``method_pairs`` of all models: axis, split, metric, model, condition, against, what ``_result``
+    has, p_adjusted, verdict and provenance; empty where there is no pair.
     """
     models, conditions = list(params.models), params.conditions
-    replicates, labels = (
-        params.evaluate.bootstrap_replicates,
-        ["axis", "split", "metric", "model", "condition", "against"],
-    )
+    replicates = params.evaluate.bootstrap_replicates
     pairs = [(model, own, other) for model in models for own, other in method_pairs(conditions)]
     results: dict[tuple, dict[str, float]] = {}
     for question, table in values_by_prompt(evaluations, models, conditions).items():

@@ -26,13 +26,13 @@ from pipeline.report.figures.drawing import draw_all
 from pipeline.report.figures.method import method_drawings
 from pipeline.report.page.answers import Answer, page_answers
 from pipeline.report.page.page import FigureBlock, Section, report_page
+from pipeline.report.retention import retention_summary
 from pipeline.report.seeds import seed_tables
 from pipeline.report.settings import settings_tables
-from pipeline.report.summary import GENERATIVE_SUMMARY, retention_summary
 from pipeline.report.table import Table, specified
 from pipeline.report.table_text import latex_document, to_markdown, write_table_texts
 from pipeline.report.tracked_files import write_tracked_files
-from pipeline.report.transfer import transfer_comparisons, transfer_tests_table
+from pipeline.report.transfer import GENERATIVE_SUMMARY, transfer_comparisons, transfer_tests_table
 
 DEMO = "demo"
 """Experiment whose results are not the paper's."""

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,40 +148,24 @@ def prompts(tmp_path_factory):
     return members, path
 
 
-def structured(root, model, condition, value, prompts):
-    """A structured evaluation with samples near 2."""
+def structured(root, model, condition, value, prompts, by_prompt=False):
+    """A structured evaluation with samples near 2; with ``by_prompt`` it has numbers of each prompt and family."""
     n, floor = (1000, 0.012) if condition in CONDITIONS else (250, 0.023)
     rows = []
     for split in ("ood", "unseen"):
         names = ("structured", model, condition, split)
         rows.append(metric_row(*names, W1, value, n=n - 10, floor=floor))
         rows.append(metric_row(*names, "valid_rate", 0.9, n=n))
-    values = [[1.0, 2.0, 2.0, 3.0]] * len(prompts)
-    samples = pd.DataFrame({"prompt_id": [prompt.prompt_id for prompt in prompts], "values": values})
-    write_fabricated(root, rows, {"ood": {"not_a_number": 7}}, samples=samples)
-
-
-def by_prompt(root, model, condition, value, prompts):
-    """Add to a structured evaluation what it says of each prompt and family."""
-    directory = root / "structured" / model / condition
-    columns = {
-        "prompt_id": [p.prompt_id for p in prompts],
-        "split": [p.split for p in prompts],
-        "family": [p.family for p in prompts],
-        "num_samples": 1000,
-        "num_valid": 990,
-        W1: value,
-    }
-    write_table(directory / "per_prompt.parquet", pd.DataFrame(columns))
-    content = json.loads((directory / "metrics.json").read_text())
-    names = {"axis": "structured", "model": model, "condition": condition, "split": "ood"}
-    row = {"value": value, "n": 100, "ci_low": None, "ci_high": None, "floor": 0.02, "undefined": 0}
-    content["metrics"] += [
-        {**names, **row, "metric": metric, "family": family}
-        for metric in (W1, f"{W1}_prompt_median")
-        for family in dict.fromkeys(columns["family"])
-    ]
-    (directory / "metrics.json").write_text(json.dumps(content))
+    frame = pd.DataFrame([(p.prompt_id, p.split, p.family) for p in prompts], columns=["prompt_id", "split", "family"])
+    tables = {"samples": frame[["prompt_id"]].assign(values=[[1.0, 2.0, 2.0, 3.0]] * len(prompts))}
+    if by_prompt:
+        tables["per_prompt"] = frame.assign(num_samples=1000, num_valid=990, **{W1: value})
+        rows += [
+            metric_row("structured", model, condition, "ood", metric, value, floor=0.02) | {"family": family}
+            for metric in (W1, f"{W1}_prompt_median")
+            for family in frame["family"].unique()
+        ]
+    write_fabricated(root, rows, {"ood": {"not_a_number": 7}}, **tables)
 
 
 def open_ended(root, model, condition, size):
@@ -217,13 +200,12 @@ def mcq(root, model, condition, parsed):
     write_fabricated(root, rows, {"mcq": {"missing_answer": 100 - parsed}})
 
 
-def novelty(root, model, condition, utility, stand_in=True):
-    """A NoveltyBench evaluation of two curated prompts and one other."""
-    suffix = {"distinct": "_lexical", "utility": "_stand_in"} if stand_in else {"distinct": "", "utility": ""}
+def novelty(root, model, condition, utility):
+    """A NoveltyBench evaluation by stand-ins of two curated prompts and one other."""
     rows = [
-        metric_row("novelty", model, condition, split, name + suffix[name], value, n=2)
+        metric_row("novelty", model, condition, split, metric, value, n=2)
         for split in ("curated", "wildchat", "all")
-        for name, value in (("distinct", 3.0), ("utility", utility))
+        for metric, value in (("distinct_lexical", 3.0), ("utility_stand_in", utility))
     ]
     per_prompt = pd.DataFrame(
         [
@@ -233,15 +215,13 @@ def novelty(root, model, condition, utility, stand_in=True):
         ],
         columns=["prompt_id", "split", "category", "prompt", "num_generations", "distinct", "utility"],
     )
-    classes = pd.DataFrame(
-        [
-            (p, i, f"{condition} says {i} & <b>\n| _x_", 4, rating, 0.5)
-            for p in ("c1", "c2", "w1")
-            for i, rating in enumerate((2, 9, 2))
-        ],
-        columns=["prompt_id", "class_index", "representative", "size", "rating", "reward"],
-    )
-    write_fabricated(root, rows, per_prompt=per_prompt, classes=classes)
+    classes = [
+        (prompt_id, index, f"{condition} says {index} & <b>\n| _x_", 4, rating, 0.5)
+        for prompt_id in ("c1", "c2", "w1")
+        for index, rating in enumerate((2, 9, 2))
+    ]
+    columns = ["prompt_id", "class_index", "representative", "size", "rating", "reward"]
+    write_fabricated(root, rows, per_prompt=per_prompt, classes=pd.DataFrame(classes, columns=columns))
 
 
 TASKS = ("tinyMMLU", "tinyTruthfulQA", "tinyGSM8k (flexible)")

@@ -6,8 +6,7 @@ import pytest
 
 from pipeline.config.params import load_params
 from pipeline.report.evaluations import ReportContext, read_evaluations
-from pipeline.report.retention import by_split, verdict_table
-from pipeline.report.summary import retention_summary
+from pipeline.report.retention import by_split, retention_summary, verdict_table
 from pipeline.report.table import Column
 from tests.report.conftest import context_of, metric_row, paired_rows, texts, write_fabricated
 
@@ -61,7 +60,7 @@ def test_tests_give_difference_interval_p_values_and_verdict_with_its_n(config, 
     )
     write_fabricated(tmp_path, rows, tests=tests)
     context = ReportContext(config, read_evaluations(tmp_path), [])
-    table = verdict_table(context, "retention", "Tests", "Task")
+    table = verdict_table(context)
     shown = [dict(zip(table.header, row, strict=True)) for row in table.rows]
     assert shown[0] == {
         **{"Model": "Beta 2B", "Condition": "soft", "Task": "tinyMMLU", "Metric": "Accuracy", "n": "80"},

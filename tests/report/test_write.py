@@ -15,7 +15,6 @@ from pipeline.report.write import write_report
 from tests.report.conftest import (
     CONDITIONS,
     anchors,
-    by_prompt,
     figures_drawn,
     mcq,
     novelty,
@@ -31,8 +30,7 @@ from tests.report.sweep_cells import write_cell
 def everything(root, prompts):
     for number, model in enumerate(("alpha", "beta"), start=1):
         for place, condition in enumerate(CONDITIONS):
-            structured(root, model, condition, 0.4 / (place + number), prompts)
-            by_prompt(root, model, condition, 0.4 / (place + number), prompts)
+            structured(root, model, condition, 0.4 / (place + number), prompts, by_prompt=True)
             open_ended(root, model, condition, 3.0 + place)
             mcq(root, model, condition, 90 if condition != "soft" or model == "beta" else 0)
             novelty(root, model, condition, [4.0, 4.0 + number, 3.0][place])
@@ -138,8 +136,7 @@ def test_a_report_has_the_configured_methods_in_their_order(tmp_path, two_models
     trained = ("hard", "anchored", "soft")
     methods = (*trained, "mixed")
     for place, condition in enumerate(("base", *methods)):
-        structured(tmp_path / "evals", "alpha", condition, 0.4 / (1 + place), prompts[0])
-        by_prompt(tmp_path / "evals", "alpha", condition, 0.4 / (1 + place), prompts[0])
+        structured(tmp_path / "evals", "alpha", condition, 0.4 / (1 + place), prompts[0], by_prompt=True)
         open_ended(tmp_path / "evals", "alpha", condition, 3.0 + place)
         anchors(tmp_path / "evals", "alpha", condition, 0.1 * place)
         if condition in trained:

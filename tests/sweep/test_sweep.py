@@ -18,7 +18,7 @@ from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sweep import cells
 from pipeline.sweep.application import CONF
 from pipeline.sweep.cells import expand_targets, make_cell
-from pipeline.sweep.run import Record, is_finished, prepare_workspace, write_record
+from pipeline.sweep.run import Record, claimed_gpu, is_finished, prepare_workspace, write_record
 from pipeline.sweep.settings import cell_overrides, expand_arguments, override_key, sweep_config, value_text
 from pipeline.sweep.tables import gather, run_table
 from tests.composition import composed_params
@@ -309,6 +309,13 @@ def test_finished_needs_the_same_identity_and_the_outputs(tmp_path):
     assert is_finished(cell, tmp_path, ROOT)
     (tmp_path / "finished.json").write_text(json.dumps({"identity": "another"}))
     assert not is_finished(cell, tmp_path, ROOT)
+
+
+def test_gpus_are_claimed_one_by_one(tmp_path):
+    with claimed_gpu([2, 3], tmp_path) as first, claimed_gpu([2, 3], tmp_path) as second:
+        assert (first, second) == ({"CUDA_VISIBLE_DEVICES": "2"}, {"CUDA_VISIBLE_DEVICES": "3"})
+    with claimed_gpu([2, 3], tmp_path) as again, claimed_gpu(None, tmp_path) as nothing:
+        assert again == {"CUDA_VISIBLE_DEVICES": "2"} and nothing == {}
 
 
 def test_results_of_cells(tmp_path):

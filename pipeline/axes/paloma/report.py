@@ -3,8 +3,7 @@
 from pipeline.report.axis_report import AxisReport
 from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.figures.drawing import Drawing
-from pipeline.report.figures.retention import split_points
-from pipeline.report.retention import WITHOUT_BOS, by_split, text_columns
+from pipeline.report.retention import WITHOUT_BOS, by_split, split_points, text_columns
 from pipeline.report.table import Table, TableSpec, specified
 
 

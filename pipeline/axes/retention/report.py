@@ -4,8 +4,7 @@ from pipeline.axes.retention.answers import STATISTICS
 from pipeline.report.axis_report import AxisReport
 from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.figures.drawing import Drawing
-from pipeline.report.figures.retention import split_points
-from pipeline.report.retention import FORMAT_NOTES, by_split, verdict_table
+from pipeline.report.retention import FORMAT_NOTES, by_split, split_points, verdict_table
 from pipeline.report.table import Column, Table, TableSpec, specified
 
 ANSWERS = TableSpec(
@@ -31,7 +30,7 @@ def _tables(context: ReportContext) -> list[Table | None]:
     return [
         specified(TableSpec("table21_models", "Table 21 (a). Benchmarks by model", columns, note), context),
         by_split(context, "retention", *tasks),
-        verdict_table(context, "retention", "Tests of retention, by task", "Task"),
+        verdict_table(context),
     ]
 
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader
 from plotly.offline import get_plotlyjs
@@ -61,13 +61,6 @@ def column_classes(table: Table) -> list[str]:
     return of_labels + ["text" if length > LONG_TEXT else "" for length in lengths[table.labels :]]
 
 
-def page_template() -> Any:
-    """The page's template."""
-    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True)
-    environment.globals.update(column_classes=column_classes, absent=(MISSING, FAILED))
-    return environment.get_template("page.html.jinja")
-
-
 def report_page(
     context: ReportContext,
     sections: Sequence[Section],
@@ -87,7 +80,10 @@ def report_page(
     explorer = explorer_payload(context.evaluations, context.prompts, context.names, context.conditions)
     look = {"colors": condition_colors(context.conditions), "splits": SPLIT_TITLES}
     shown = set(context.metrics["metric"])
-    return page_template().render(
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True)
+    return environment.get_template("page.html.jinja").render(
+        column_classes=column_classes,
+        absent=(MISSING, FAILED),
         experiment=params.experiment,
         seed=getattr(params, seed_key),
         seed_title=SEED_TITLES[seed_key],

@@ -6,7 +6,7 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 
 from pipeline.report.figures.drawing import COLORS
-from pipeline.report.figures.retention import split_points
+from pipeline.report.retention import split_points
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 
 NAMES = {"a": "Model A", "none": "Not run", "b": "Model B"}
