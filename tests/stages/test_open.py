@@ -133,14 +133,6 @@ def test_ssot_answers_are_extracted(evaluate):
     assert pd.read_parquet(output / "per_prompt.parquet")["top_p_support_size"].isna().all()
 
 
-def test_a_batch_reply_holds_several_samples(evaluate):
-    output, _, failures = evaluate(base=["Oslo"], batch=["Oslo\nRome", "Oslo"])
-    per_prompt = pd.read_parquet(output / "per_prompt.parquet")
-    assert (per_prompt["num_samples"] == 10).all() and (per_prompt["num_valid"] == 3).all()
-    assert failures == {"open": {"missing_answer": 3 * 7}}
-    assert pd.read_parquet(output / "answers.parquet")["count"].tolist() == [2, 1] * 3
-
-
 def test_missing_prompts_are_named(evaluate, scores, tmp_path):
     laws = pd.read_parquet(scores / "base.parquet")
     write_table(tmp_path / "laws" / "base.parquet", laws.iloc[1:])

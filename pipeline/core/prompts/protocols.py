@@ -38,7 +38,7 @@ CHANNEL_SEED_INSTRUCTIONS = {
 
 @dataclass(frozen=True)
 class AnswerProtocol:
-    """One condition's way to ask and to read the reply: "ssot" with an instruction beside the task, which is answered in
+    """How a condition asks and reads the reply: "ssot" with an instruction beside the task, which is answered in
     ``answer_channel`` (None for a tag), all others directly."""
 
     condition: str
