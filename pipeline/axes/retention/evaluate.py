@@ -13,7 +13,7 @@ from pipeline.artifacts.irt_artifact import read_irt
 from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.retention.accuracy import CONTINUOUS_METRICS, split_statistics, against_base
+from pipeline.axes.retention.accuracy import CONTINUOUS_METRICS, against_base, split_statistics
 from pipeline.axes.retention.answers import STATISTICS, has_derivation
 from pipeline.core.retention.irt import SCENARIOS, IrtScenario
 from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS, METRICS, WHOLE_COLUMNS

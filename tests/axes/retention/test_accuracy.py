@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.retention.accuracy import gp_irt, mean_columns, split_statistics, against_base
+from pipeline.axes.retention.accuracy import against_base, gp_irt, mean_columns, split_statistics
 from pipeline.core.retention.irt import SCENARIOS as NAMES
 from pipeline.core.retention.irt import IrtScenario, estimate_performance
 from pipeline.core.retention.tasks import ALL_COLUMNS, COLUMNS, WHOLE_COLUMNS
