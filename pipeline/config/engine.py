@@ -13,17 +13,11 @@ class VllmConfig:
     """vLLM in this process (requirements-vllm.txt)."""
 
     tensor_parallel_size: PositiveInt
-    gpu_memory_utilization: Probability
-    """Share of the GPU's memory that vLLM may take."""
-    max_model_len: PositiveInt
-    """Longest request with its answer, in tokens."""
-    samples_per_request: PositiveInt
-    """Samples of one prompt asked for in one request. They are drawn from consecutive seeds, so this changes the
-    draws, never the law."""
-    requests_per_call: PositiveInt
-    """Requests handed over at a time; a killed run loses at most so many."""
-    enforce_eager: bool
-    """Run without CUDA graphs: starts in seconds and decodes slower."""
+    gpu_memory_utilization: Probability  # share that vLLM may take
+    max_model_len: PositiveInt  # of a request with its answer, in tokens
+    samples_per_request: PositiveInt  # from consecutive seeds; changes the draws, never the law
+    requests_per_call: PositiveInt  # a killed run loses at most so many requests
+    enforce_eager: bool  # without CUDA graphs: starts in seconds and decodes slower
 
 
 @dataclass(frozen=True, config=STRICT)
