@@ -24,15 +24,12 @@ class VllmConfig:
 class OpenaiConfig:
     """A server that speaks OpenAI's protocol. ``{model}`` in a value stands for the model's name in params.yaml."""
 
-    base_url: str
-    """Address of the server's API, e.g. http://localhost:8000/v1."""
-    api_key_variable: str | None
-    """Environment variable that holds the key; null for a server that wants none."""
+    base_url: str  # address of the server's API, e.g. http://localhost:8000/v1
+    api_key_variable: str | None  # environment variable that holds the key; null for a server that wants none
     dialect: Literal["vllm", "llama_cpp"]
     """Request fields beyond OpenAI's that the server takes: those of ``vllm serve`` (stop token ids, several samples,
     token ids in replies) or of llama.cpp's ``llama-server`` (all its samplers, one sample per request)."""
-    served_models: dict[str, str]
-    """Name on the server by condition: base, soft, hard."""
+    served_models: dict[str, str]  # name on the server by condition: base, soft, hard
     max_concurrency: PositiveInt
     samples_per_request: PositiveInt
     """Samples of one prompt asked for in one request, with the seed of the first. Changes the draws, never the law."""
