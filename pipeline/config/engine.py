@@ -13,32 +13,23 @@ class VllmConfig:
     """vLLM in this process (requirements-vllm.txt)."""
 
     tensor_parallel_size: PositiveInt
-    gpu_memory_utilization: Probability
-    """Share of the GPU's memory that vLLM may take."""
-    max_model_len: PositiveInt
-    """Longest request with its answer, in tokens."""
-    samples_per_request: PositiveInt
-    """Samples of one prompt asked for in one request. They are drawn from consecutive seeds, so this changes the
-    draws, never the law."""
-    requests_per_call: PositiveInt
-    """Requests handed over at a time; a killed run loses at most so many."""
-    enforce_eager: bool
-    """Run without CUDA graphs: starts in seconds and decodes slower."""
+    gpu_memory_utilization: Probability  # share that vLLM may take
+    max_model_len: PositiveInt  # of a request with its answer, in tokens
+    samples_per_request: PositiveInt  # from consecutive seeds; changes the draws, never the law
+    requests_per_call: PositiveInt  # a killed run loses at most so many requests
+    enforce_eager: bool  # without CUDA graphs: starts in seconds and decodes slower
 
 
 @dataclass(frozen=True, config=STRICT)
 class OpenaiConfig:
     """A server that speaks OpenAI's protocol. ``{model}`` in a value stands for the model's name in params.yaml."""
 
-    base_url: str
-    """Address of the server's API, e.g. http://localhost:8000/v1."""
-    api_key_variable: str | None
-    """Environment variable that holds the key; null for a server that wants none."""
+    base_url: str  # address of the server's API, e.g. http://localhost:8000/v1
+    api_key_variable: str | None  # environment variable that holds the key; null for a server that wants none
     dialect: Literal["vllm", "llama_cpp"]
     """Request fields beyond OpenAI's that the server takes: those of ``vllm serve`` (stop token ids, several samples,
     token ids in replies) or of llama.cpp's ``llama-server`` (all its samplers, one sample per request)."""
-    served_models: dict[str, str]
-    """Name on the server by condition: base, soft, hard."""
+    served_models: dict[str, str]  # name on the server by condition: base, soft, hard
     max_concurrency: PositiveInt
     samples_per_request: PositiveInt
     """Samples of one prompt asked for in one request, with the seed of the first. Changes the draws, never the law."""

@@ -15,8 +15,7 @@ PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(strict=True, gt=0, le=1)]
 OpenShare = Annotated[float, Field(strict=True, gt=0, lt=1)]
 SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-Template = Annotated[str, Field(pattern=r"\{prompt\}")]
-"""A request; {prompt} stands for the question."""
+Template = Annotated[str, Field(pattern=r"\{prompt\}")]  # a request; {prompt} stands for the question
 Dtype = Literal["float32", "bfloat16"]
 
 AXES = tuple(EVALUATED)
@@ -140,8 +139,7 @@ class ClassifierConfig:
     threshold: Annotated[float, Field(strict=True, ge=0, le=1)]
     """Two responses are of one class where the similarity is above this."""
     max_tokens: PositiveInt  # of a response, whose end is cut
-    tokens_per_pass: PositiveInt
-    """At most, padding included; here and below without effect beyond rounding."""
+    tokens_per_pass: PositiveInt  # at most, padding included; here and below without effect beyond rounding
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -162,14 +160,12 @@ class RewardConfig:
 class NoveltyConfig:
     classifier: ClassifierConfig
     reward: RewardConfig
-    patience: OpenShare
-    """Probability that the imagined reader asks for one more response; the discount of the utility."""
+    patience: OpenShare  # probability that the imagined reader asks for one more response; the discount of the utility
 
 
 @dataclass(frozen=True, config=STRICT)
 class InverseEntropyConfig:
-    draws: PositiveInt
-    """Of one answer to each perturbation; measures are averaged over them."""
+    draws: PositiveInt  # of one answer to each perturbation; measures are averaged over them
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -50,11 +50,9 @@ class TableLawConfig:
 
     kind: Literal["categorical", "empirical", "conditional"]
     templates: TemplatesConfig
-    table: str
-    """A file .csv beside the law's own."""
+    table: str  # a file .csv beside the law's own
     column: str
-    weight: str | None = None
-    """Column of counts, or of probabilities where it is named probability; null counts rows."""
+    weight: str | None = None  # column of counts, or of probabilities where it is named probability; null counts rows
     fields: list[str] = field(default_factory=list)
     """Columns that templates name; conditional laws need at least one, others have none."""
     held_out: dict[str, list[str | Number]] = field(default_factory=dict)

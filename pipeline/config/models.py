@@ -23,8 +23,7 @@ class ChatConfig:
     """How a request becomes the model's input."""
 
     template_arguments: dict[str, Any]
-    answer_prefix: str
-    """Text appended after the generation prompt (Harmony's final channel); empty for most models."""
+    answer_prefix: str  # text appended after the generation prompt (Harmony's final channel); empty for most models
     add_special_tokens: bool
     """Whether the tokenizer adds its special tokens to what the template has printed; true gives a second BOS token
     where the template prints one (Gemma, Llama), as the released code does."""
@@ -37,13 +36,11 @@ class ModelConfig:
 
     display_name: str
     checkpoint: str  # local directory or hub repository
-    revision: str | None
-    """Commit of a hub repository; null takes the current one, which check_model records."""
+    revision: str | None  # commit of a hub repository; null takes the current one, which check_model records
     num_parameters: PositiveInt  # for estimates of cost
     tokenizer: str  # name under which models with the same tokenizer share tries
     dtype: Dtype  # of weights and activations; that of adapters is ``train.adapter_dtype``
     attention: Literal["sdpa", "eager", "flash_attention_2"]
-    terminator: str
-    """Token that ends the model's turn; "eos" takes the tokenizer's EOS token."""
+    terminator: str  # token that ends the model's turn; "eos" takes the tokenizer's EOS token
     lora_target_modules: Annotated[list[str], Field(min_length=1)]
     chat: ChatConfig

@@ -29,8 +29,7 @@ from pipeline.config.training import DistributedConfig, TrainConfig
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ConfigError, did_you_mean
 
-BASE = "base"
-"""The condition without an adapter."""
+BASE = "base"  # the condition without an adapter
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 NEEDED = {
     "prompts.questions": QUESTION_AXES,
@@ -113,8 +112,7 @@ class Params:
     """Whose practice the settings follow where ours differs from the code behind the paper's numbers (conf/compat)."""
     require_pinned_revisions: bool
     """Whether the DAG refuses to start while a checkpoint or data set of the hub has no commit (`make pin`)."""
-    axes: Annotated[list[Literal[AXES]], Field(min_length=1)]
-    """What is evaluated. No artifact depends on it."""
+    axes: Annotated[list[Literal[AXES]], Field(min_length=1)]  # what is evaluated; no artifact depends on it
     conditions: Annotated[list[str], Field(min_length=1)]
     """What models are evaluated under: the base checkpoint and methods, in the order of tables."""
     profile_construction: StrictBool  # whether the DAG measures what output spaces and tries cost to build (Table 24)

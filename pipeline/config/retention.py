@@ -40,8 +40,7 @@ class TestsConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class RetentionConfig:
-    source: str
-    """Hub organisation of the tiny tasks, or a local directory with one folder per task."""
+    source: str  # hub organisation of the tiny tasks, or a local directory with one folder per task
     revisions: dict[Task, str | None]
     """Commit of each task's data set on the hub; null takes the current one, which is recorded."""
     tasks: Annotated[list[Task], Field(min_length=1)]
@@ -50,8 +49,7 @@ class RetentionConfig:
     """One user turn of the model's chat template, or plain text, which a model without a template gets in any case."""
     max_new_tokens: PositiveInt  # of a GSM8K answer
     tokens_per_pass: PositiveInt
-    irt_artifact: str
-    """The benchmark's pickle of item parameters, or an .npz file that was made from it."""
+    irt_artifact: str  # the benchmark's pickle of item parameters, or an .npz file that was made from it
     irt_sha256: str | None  # required for a pickle
 
     @model_validator(mode="after")
@@ -63,8 +61,7 @@ class RetentionConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class PalomaConfig:
-    source: str
-    """Local directory in the published layout (SLICE/SPLIT/*.jsonl.gz), or the hub's data set."""
+    source: str  # local directory in the published layout (SLICE/SPLIT/*.jsonl.gz), or the hub's data set
     revision: str | None
     split: Literal["test", "val"]
     slices: Annotated[list[str], Field(min_length=1)]

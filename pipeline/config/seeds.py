@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-SEEDS = ("seed", "train_seed", "sampling_seed")
-"""Keys of params.yaml; the others follow the first unless they are set."""
+SEEDS = ("seed", "train_seed", "sampling_seed")  # keys of params.yaml; the others follow the first unless they are set
 SEED_TITLES = {"seed": "Training seed", "train_seed": "Training seed", "sampling_seed": "Sampling seed"}
 """What tables call the seed that tells their runs apart."""
 

@@ -14,8 +14,7 @@ from pipeline import PROJECT
 from pipeline.artifacts.storage import sha256_json
 from pipeline.dag.stages import STAGES
 
-DIGITS = 16
-"""Hexadecimal digits of a digest."""
+DIGITS = 16  # hexadecimal digits of a digest
 EXEMPT = {
     "pipeline.errors": "the wording of errors, and which of them a full disk amounts to",
     "pipeline.command": "the command line: signals, exit status, what becomes of freed memory",
@@ -29,8 +28,7 @@ EXEMPT = {
     "pipeline.sources.repository": "downloads files of a commit that is tracked, and checked by the hub's own hashes",
 }
 """Modules and packages that cannot change a result, each with the reason."""
-CHECK = "check-params"
-"""The stage that checks all others' code; it depends on every file."""
+CHECK = "check-params"  # the stage that checks all others' code; it depends on every file
 
 
 _SKIPPED = {"ctx", "kind", "type_comment", "type_params"}

@@ -25,39 +25,29 @@ class Stage:
 
     name: str
     description: str
-    module: str
-    """Its ``main`` does the work: in ``pipeline.stages``, or with dots in ``pipeline``."""
-    over: str = ""
-    """Table that it is repeated over, e.g. "asked.open"; empty for a stage that runs once."""
-    chosen_by: tuple[str, ...] = ()
-    """The row's entries that its command names a run by, e.g. ("model", "condition")."""
+    module: str  # its ``main`` does the work: in ``pipeline.stages``, or with dots in ``pipeline``
+    over: str = ""  # table that it is repeated over, e.g. "asked.open"; empty for a stage that runs once
+    chosen_by: tuple[str, ...] = ()  # the row's entries that its command names a run by, e.g. ("model", "condition")
     constants: Mapping[str, str] = field(default_factory=dict)
     """Further options of its command, the same for all rows, e.g. ``{"axis": "mcq"}``."""
     reads: Mapping[str, Paths] = field(default_factory=dict)
     """Inputs by the name of ``main``'s parameter; several for a parameter with a list."""
-    sources: tuple[str, ...] = ()
-    """Files and directories that ``main`` finds by its parameters: data and checkpoints."""
+    sources: tuple[str, ...] = ()  # files and directories that ``main`` finds by its parameters: data and checkpoints
     after: tuple[str, ...] = ()
     """Artifacts that DVC makes first, and that no result depends on: what checks have passed."""
     writes: Mapping[str, Paths] = field(default_factory=dict)
-    records: str = ""
-    """Path of the run's record; empty where it is inside an output."""
-    metrics: str = ""
-    """Output that ``dvc metrics`` shows."""
-    parameters: tuple[str, ...] = ()
-    """Dotted keys of params.yaml that its result depends on."""
-    free_parameters: tuple[str, ...] = ()
-    """Keys that it may read as well, which change no result beyond rounding."""
-    keeps: bool = True
-    """Whether a run that fails leaves the outputs of the last one."""
+    records: str = ""  # path of the run's record; empty where it is inside an output
+    metrics: str = ""  # output that ``dvc metrics`` shows
+    parameters: tuple[str, ...] = ()  # dotted keys of params.yaml that its result depends on
+    free_parameters: tuple[str, ...] = ()  # keys that it may read as well, which change no result beyond rounding
+    keeps: bool = True  # whether a run that fails leaves the outputs of the last one
     device: Literal["none", "gpu", "training"] = "none"
     """With "gpu" a model runs in one process, with "training" in ``distributed.num_processes``."""
     cost: "Callable[[Prices, Row], Cost] | None" = None
     parts: tuple["Stage", ...] = ()
     """What it does one after the other in one process; DVC knows the whole stage alone. A part has parameters, outputs
     and an identity of its own, and is not done again where it is done."""
-    command_template: str = ""
-    """Its command in dvc.yaml; empty for a part."""
+    command_template: str = ""  # its command in dvc.yaml; empty for a part
 
     @property
     def module_name(self) -> str:

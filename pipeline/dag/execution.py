@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 class StageRun:
     """One run of a stage, of a row of its table, as ``main`` sees it; ``replaced`` are other paths by name."""
 
-    def __init__(
-        self, stage: Stage, row: Row, params: Params, replaced: Mapping[str, Path | Sequence[Path]] | None = None
-    ):
+    def __init__(self, stage: Stage, row: Row, params: Params, replaced: Mapping[str, Any] | None = None):
         self.stage, self.row, self._params = stage, row, params
         # Counts from here on: some stages make the record only when their work is done.
         self._usage = Usage()
@@ -81,7 +79,7 @@ class StageRun:
 
     @cached_property
     def record(self) -> StageRecord:
-        """What the run depends on: made before the work, written after it. Raises ArtifactError for a missing input."""
+        """What the run depends on. Raises ArtifactError for a missing input."""
         values = asdict(self._params)
         parameters = {key: look_up(values, key) for key in self._tracked}
         code = project_code().digest(self.stage.module_name)
@@ -151,14 +149,10 @@ class StageRun:
         """
         own = self.unfinished.with_name(f"{self.unfinished.name}{suffix}")
         with exclusive(own.parent, self.title):
-            # Work with another suffix could not be gone on with, whatever its identity.
-            others = [path for path in sorted(own.parent.glob("*")) if path != own and path.name[16:] == own.name[16:]]
-            if others and not own.exists():
+            if not own.exists() and (others := sorted(own.parent.glob("*"))):
                 print(
-                    f"unfinished work in {', '.join(map(str, others))} is of older code, parameters or inputs and is "
-                    "set aside; this run starts anew. If the difference does not matter: stop it, "
-                    f"`rm -rf {own} && mv {others[-1]} {own}` and run again",
-                    file=sys.stderr,
+                    f"{others[-1]} is unfinished work of other code, parameters or inputs: starting anew in {own}. Where "
+                    "the difference does not matter, rename it to that before the stage is started"
                 )
             self._usage.continued |= own.exists()
             yield own

@@ -1,8 +1,7 @@
 """The stages of dvc.yaml, read from that file, with their costs and parts.
 
-DVC's file says what a stage runs, reads, writes and depends on; its ``meta`` says which device a stage needs and which
-parameters it may read that change no result. What the stages of all axes do for an axis, their parts, is declared in
-the axis's folder, in the module ``stages``.
+``meta`` says there which device a stage needs and which parameters it may read that change no result. Parts of the
+stages of all axes are declared in each axis's module ``stages``.
 """
 
 import re
@@ -39,12 +38,8 @@ def _parts(stage: str) -> tuple[Stage, ...]:
     """The parts of a stage, of all axes; what several axes share is there once."""
     if stage not in PART_FIELDS:
         return ()
-    axes = axis_modules("stages").values()
-    parts = [
-        *SHARED_PARTS.get(stage, ()),
-        *(part for axis in axes for part in getattr(axis.STAGES, PART_FIELDS[stage])),
-    ]
-    return tuple({part.name: part for part in parts}.values())
+    axes = [getattr(module.STAGES, PART_FIELDS[stage]) for module in axis_modules("stages").values()]
+    return tuple({part.name: part for parts in (SHARED_PARTS.get(stage, ()), *axes) for part in parts}.values())
 
 
 def _templates(values: Iterable[Any]) -> tuple[str, ...]:
@@ -57,8 +52,8 @@ def read_stage(name: str, entry: Mapping[str, Any]) -> Stage:
     """A stage of dvc.yaml.
 
     An option of its command that takes the row's entry of the same name says which run it is; one with dependencies or
-    outputs is a parameter of ``main``; others are the same for all runs. Artifacts that it depends on and that are no
-    options have to be there first; other files are found by parameters.
+    outputs is a parameter of ``main``; others are the same for all runs. Artifacts that are no options have to be there
+    first; other files are found by parameters.
     """
     work = entry.get("do", entry)
     command = _REFERENCE.sub(r"{\1}", work["cmd"])
@@ -106,6 +101,5 @@ STAGES: dict[str, Stage] = {
 """All stages by name, each behind what it reads; a stage that runs something else is DVC's alone."""
 DECLARED: dict[str, Stage] = {**STAGES, **{part.name: part for stage in STAGES.values() for part in stage.parts}}
 """Stages and parts: all that a record may be of."""
-PARTS: dict[str, Stage] = {name: stage for name, stage in DECLARED.items() if name not in STAGES}
 PIECES: dict[str, Stage] = {piece.name: piece for stage in STAGES.values() for piece in (stage.parts or (stage,))}
 """All that computes something: stages, and parts in the place of the stages that they are of."""

@@ -15,8 +15,7 @@ from pipeline.config.retention import irt_is_pickle, is_local_path
 from pipeline.dag.declaration import Row, Stage
 
 Table = dict[str, Row]
-PARTS = "parts"
-"""Key of the tables that parts of stages are repeated over."""
+PARTS = "parts"  # key of the tables that parts of stages are repeated over
 
 
 def _pairs(params: Params, conditions: Iterable[str]) -> Table:

@@ -15,8 +15,7 @@ from types import FrameType
 from pipeline.command import Terminated
 
 FAILED_STAGES = re.compile(r"failed to reproduce(?: stages:)? ((?:'[^']+'(?:, | and )?)+)")
-SECONDS_TO_END = 20.0
-"""How long a child may take to end before it is killed."""
+SECONDS_TO_END = 20.0  # how long a child may take to end before it is killed
 
 
 def start_dvc(

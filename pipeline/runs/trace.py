@@ -8,8 +8,7 @@ import argparse
 import json
 import math
 import os
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ LABELS = ("axis", "model", "condition", "split", "family", "metric")
 DEFAULT_COLUMNS = ("value", "difference", "gp_irt", "utility", "mean")
 """What a table is read for, where no column is named."""
 NUMBERS = ("value", "n", "ci_low", "ci_high", "floor")
-MAX_CHOICES, WIDTH = 12, 118
+MAX_CHOICES = 12
 
 
 @dataclass
@@ -119,31 +118,18 @@ class Lineage:
             artifact.status = OK
 
 
-def artifact_lines(artifact: Artifact, shown: set[str], indent: str = "") -> Iterator[str]:
-    """An artifact, the run that made it, and all that it read, as an indented tree; runs in ``shown``, which is added
-    to, have been printed and are not printed again.
-    """
-    again = artifact.record_path in shown
-    by = f"  <- {artifact.stage}{' (above)' if again else ''}" if artifact.stage else ""
-    yield f"{indent}{artifact.path}  [{artifact.status}]{by}"
-    body = indent + "    "
-    lines = [f"MISMATCH: {problem}" for problem in artifact.problems]
-    if artifact.record and not again:
-        shown.add(artifact.record_path)
-        lines += _run_lines(artifact.record)
-    wrap = textwrap.TextWrapper(max(WIDTH - len(body), 60), body, body + "  ", break_on_hyphens=False)
-    for line in lines:
-        yield from wrap.wrap(line)
-    for member in () if again else artifact.inputs:
-        yield from artifact_lines(member, shown, body)
-
-
-def _run_lines(record: Mapping[str, Any]) -> Iterator[str]:
+def artifact_lines(artifact: Artifact) -> Iterator[str]:
+    """An artifact, what is wrong with it, and the run that made it."""
+    yield f"\n{artifact.path}  [{artifact.status}]" + (f"  <- {artifact.stage}" if artifact.stage else "")
+    yield from (f"    MISMATCH: {problem}" for problem in artifact.problems)
+    if not (record := artifact.record):
+        return
     git, names = record["git"] or {}, list(record)
     modified = " with local changes" if git.get("modified") else ""
-    yield f"run: {record['started']}, {record['wall_time_seconds']} s, on {record['device']}"
-    yield f"command: {record['command']}"
-    yield f"commit: {git.get('commit', 'not under Git')}{modified}; code {record['code']}; seed {record['seed']}"
+    yield f"    run: {record['started']}, {record['wall_time_seconds']} s, on {record['device']}"
+    yield f"    command: {record['command']}"
+    yield f"    commit: {git.get('commit', 'not under Git')}{modified}; code {record['code']}; seed {record['seed']}"
+    yield f"    read: {', '.join(source.path for source in artifact.inputs)}"
     parts = {
         "packages": {"python": record["python"], **record["packages"]},
         "parameters": record["parameters"],
@@ -153,8 +139,9 @@ def _run_lines(record: Mapping[str, Any]) -> Iterator[str]:
     }
     for title, values in parts.items():
         if values:
-            text = ", ".join(f"{key}={v if isinstance(v, str) else json.dumps(v)}" for key, v in values.items())
-            yield f"{title}: {text}"
+            yield f"    {title}: " + ", ".join(
+                f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in values.items()
+            )
 
 
 class TableCell(NamedTuple):
@@ -186,12 +173,8 @@ def _differences(rows: pd.DataFrame) -> str:
 def select_cell(table: Path, selectors: Sequence[str], column: str | None) -> TableCell:
     """The one cell that the selectors and the column name.
 
-    A selector is a row number, ``COLUMN=VALUE``, or a text that any column holds; all must agree. ``column`` may be a
-    text that a column of the row holds, too, as in the printed table ("soft"); None takes the column of values.
-
-    Raises:
-        ArtifactError: No such table.
-        ConfigError: No row or more than one, or no such column; names the choices.
+    A selector is a row number, ``COLUMN=VALUE``, or a text that any column holds; None takes the column of values.
+    Raises ArtifactError where there is no table, and ConfigError, which names the choices.
     """
     if table.suffix != ".csv":
         raise ArtifactError(f"{table} is not a CSV file; every table has one beside its {table.suffix or 'other'} form")
@@ -199,9 +182,7 @@ def select_cell(table: Path, selectors: Sequence[str], column: str | None) -> Ta
     rows.index += 1
     columns = f"its columns are {', '.join(rows)}"
     if column is not None and column not in rows:
-        if not (rows == column).any(axis=None):
-            raise ConfigError(f"--column {column}: {table} has no such column; {columns}")
-        selectors, column = [*selectors, column], None
+        raise ConfigError(f"--column {column}: {table} has no such column; {columns}")
     for selector in selectors:
         name, equals, value = selector.partition("=")
         if equals and name not in rows:
@@ -287,9 +268,8 @@ def _text(origin: Origin) -> Iterator[str]:
     yield f"  value: {', '.join(origin.comparison)}"
     if row.get("metric") in METRICS:
         yield f"  metric: {METRICS[row['metric']].function}"
-    shown: set[str] = set()
-    for evaluation in origin.evaluations:
-        yield from ("", *artifact_lines(evaluation, shown))
+    for artifact in origin.artifacts.values():
+        yield from artifact_lines(artifact)
     missing = [path for path, artifact in origin.artifacts.items() if artifact.status == MISSING]
     if missing:
         yield f"\nMISSING on this disk (`dvc pull` fetches what a remote has): {', '.join(missing)}"
@@ -319,7 +299,7 @@ def parse_arguments() -> argparse.Namespace:
         metavar="SELECTOR",
         help="row number, COLUMN=VALUE, or a text that the row holds; several narrow it down",
     )
-    parser.add_argument("--column", help="column, or a condition as in the printed table (default: the value)")
+    parser.add_argument("--column", help="column (default: the value)")
     return parser.parse_args()
 
 

@@ -1,7 +1,6 @@
 """One run of a stage as its declaration makes it: paths, parameters, record, unfinished work, command line."""
 
 import json
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,22 +149,12 @@ def test_unfinished_work_is_continued_and_gone_in_the_end(params, capsys):
     assert list(root.rglob("*")) == [] and capsys.readouterr().err == ""
 
 
-def test_work_of_another_identity_is_set_aside_until_it_is_moved(params, capsys):
+def test_work_of_another_identity_is_left_where_it_is(params, capsys):
     stopped(run_of(params), "one")
-    other = changed(params, num_samples=77)
+    other, old = changed(params, num_samples=77), run_of(params).unfinished
     stopped(run_of(other), "two")
-    said = capsys.readouterr().err
-    old, new = run_of(params).unfinished, run_of(other).unfinished
-    assert f"unfinished work in {old} is of older code, parameters or inputs and is set aside" in said
-    assert f"mv {old} {new}`" in said and said.count("\n") == 1
-    assert (old / "journal").read_text() == "one\n" and (new / "journal").read_text() == "two\n"
-    # Once started, it goes on without a word.
-    stopped(run_of(other), "three")
-    assert capsys.readouterr().err == "" and (new / "journal").read_text() == "two\nthree\n"
-    # What the message says works, although the run has begun anew meanwhile.
-    subprocess.run(said.split("`")[1], shell=True, check=True)
-    assert started(run_of(other), "four") == ["one"]
-    assert not new.parent.exists()
+    assert f"{old} is unfinished work of other code, parameters or inputs: starting anew" in capsys.readouterr().out
+    assert (old / "journal").read_text() == "one\n" and started(run_of(other), "three") == ["two"]
 
 
 def test_only_one_process_works_on_an_output(params):

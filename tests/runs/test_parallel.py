@@ -1,6 +1,5 @@
 """Stages of one checkout side by side, under the real DVC: dvc.lock stays whole, failures stop only what they must."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -175,18 +174,18 @@ def test_each_stage_runs_once_behind_what_it_waits_for(seed):
 
 @pytest.fixture
 def start(monkeypatch):
-    """Starts what is ready of stages with these devices; GPUs and threads that each gets, by name in order."""
+    """Starts what is ready of stages with these devices; the GPUs that each sees, by name."""
     seen = {}
 
     def start_dvc(directory, arguments, log, environment):
-        seen[arguments[-1]] = {**os.environ, **environment}
+        seen[arguments[-1]] = environment
 
     monkeypatch.setattr("pipeline.runs.parallel.start_dvc", start_dvc)
 
-    def start(gpus: list[int] | None, **devices: str) -> dict[str, tuple[str | None, str]]:
+    def start(gpus: list[int] | None, **devices: str) -> dict[str, str | None]:
         graph = graph_of(*(declared(name, device=device) for name, device in devices.items()))
         Runner(graph, devices, 4, gpus, 2).start_ready()
-        return {name: (env.get("CUDA_VISIBLE_DEVICES"), env["OMP_NUM_THREADS"]) for name, env in seen.items()}
+        return {name: environment.get("CUDA_VISIBLE_DEVICES") for name, environment in seen.items()}
 
     return start
 
@@ -194,18 +193,8 @@ def start(monkeypatch):
 def test_gpus_stay_reserved_for_training_while_stages_without_a_model_start(start):
     found = start([0, 1], sample="gpu", train="training", evaluate="none", other="gpu")
     # "other" would take the GPU that "train" waits for.
-    assert {name: gpus for name, (gpus, _) in found.items()} == {"sample": "0", "evaluate": ""}
-    assert start([3, 5, 7], train="training", other="gpu")["train"][0] == "3,5"
-
-
-@pytest.mark.parametrize(("chosen", "expected"), [(None, ["3", "1"]), ("7", ["7", "7"])])
-def test_processors_are_shared_out_unless_a_number_of_threads_is_chosen(start, monkeypatch, chosen, expected):
-    monkeypatch.setattr("os.cpu_count", lambda: 13)
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    if chosen:
-        monkeypatch.setenv("OMP_NUM_THREADS", chosen)
-    # A stage that trains has two processes, and each of them its share.
-    assert [threads for _, threads in start(None, evaluate="none", train="training").values()] == expected
+    assert found == {"sample": "0", "evaluate": ""}
+    assert start([3, 5, 7], train="training", other="gpu")["train"] == "3,5"
 
 
 def test_failures_are_read_from_dvcs_messages():
