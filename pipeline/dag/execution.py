@@ -151,8 +151,8 @@ class StageRun:
         with exclusive(own.parent, self.title):
             if not own.exists() and (others := sorted(own.parent.glob("*"))):
                 print(
-                    f"{others[-1]} is unfinished work of other code, parameters or inputs: starting anew in {own}. Where "
-                    "the difference does not matter, rename it to that before the stage is started"
+                    f"{others[-1]} is unfinished work of other code, parameters or inputs: starting anew in {own}. "
+                    "Where the difference does not matter, rename it to that before the stage is started"
                 )
             self._usage.continued |= own.exists()
             yield own
