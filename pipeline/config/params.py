@@ -21,11 +21,10 @@ from pipeline.config.evaluation import (
     PositiveFloat,
     PositiveInt,
 )
-from pipeline.config.methods import MethodConfig, merged_settings
 from pipeline.config.models import ModelConfig
 from pipeline.config.prompts import PromptsConfig
 from pipeline.config.retention import PalomaConfig, RetentionConfig, TestsConfig
-from pipeline.config.training import DistributedConfig, TrainConfig
+from pipeline.config.training import DistributedConfig, MethodConfig, TrainConfig, merged_settings
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ConfigError, did_you_mean
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from pipeline.config.conditions import baselines_on, has_adapter
 from pipeline.config.evaluation import AXES, QUESTION_AXES
-from pipeline.config.methods import TARGETS
 from pipeline.config.params import BASE, Params
 from pipeline.config.retention import irt_is_pickle, is_local_path
+from pipeline.config.training import TARGETS
 from pipeline.dag.declaration import Row, Stage
 
 Table = dict[str, Row]

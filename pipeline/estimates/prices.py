@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pipeline.config.conditions import answer_styles, decoding_settings, generation_settings, training_settings
 from pipeline.config.evaluation import SAMPLED_AS
-from pipeline.config.methods import target_shares
 from pipeline.config.params import Params
 from pipeline.config.retention import is_local_path
+from pipeline.config.training import target_shares
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.retention.tasks import GENERATIVE_TASKS, TASKS

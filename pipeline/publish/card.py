@@ -12,9 +12,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pipeline.axes import AXES
 from pipeline.axes.registry import HEADLINES, METRICS
-from pipeline.config.methods import merged_settings
 from pipeline.config.params import BASE, Params
 from pipeline.config.retention import is_local_path
+from pipeline.config.training import merged_settings
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ArtifactError, first_line
 from pipeline.publish.licence import Licence

@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 
 from pipeline.config.conditions import training_settings
-from pipeline.config.methods import TARGETS, AnchorsConfig, MethodConfig
 from pipeline.config.params import Params
-from pipeline.config.training import TrainConfig
+from pipeline.config.training import TARGETS, AnchorsConfig, MethodConfig, TrainConfig
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.laws.family import Axis, Family
 from pipeline.core.prompts.structured import Prompt

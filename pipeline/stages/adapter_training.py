@@ -13,8 +13,8 @@ from tqdm import tqdm
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.model_report import model_revision
 from pipeline.config.conditions import training_settings
-from pipeline.config.methods import target_shares
 from pipeline.config.params import Params
+from pipeline.config.training import target_shares
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream, stream_seed
 from pipeline.core.training.examples import Draw, Example, training_steps

@@ -11,8 +11,8 @@ from jinja2 import Environment, FileSystemLoader
 from plotly.offline import get_plotlyjs
 
 from pipeline.axes.registry import METRICS, SPLIT_TITLES
-from pipeline.config.methods import TARGETS
 from pipeline.config.seeds import SEED_TITLES
+from pipeline.config.training import TARGETS
 from pipeline.report.evaluations import ReportContext
 from pipeline.report.figures.drawing import condition_colors
 from pipeline.report.page.answers import Answer
