@@ -154,10 +154,10 @@ def into_sequences(example: Example) -> list[Example]:
 
 
 def subtree(tree: TokenTree, run: np.ndarray) -> tuple[np.ndarray, np.ndarray, TokenTree]:
-    """The tree of a run of nodes in depth-first order: all that it lacks are the ancestors of its first node.
+    """The tree of a run of nodes in depth-first order and the ancestors of its first node.
 
-    Its nodes int64[n], the ancestors first; the new index of each old node, int64[N + 1], ROOT for ROOT and for what is
-    left out; and the tree itself.
+    Returns its nodes int64[n], ancestors first; the new index of each old node, int64[N + 1], ROOT for ROOT and for
+    what is left out; and the tree.
     """
     above, node = [], int(tree.parents[run[0]])
     while node != ROOT:

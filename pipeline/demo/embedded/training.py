@@ -47,11 +47,7 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 class Phase(NamedTuple):
-    """What a phase trains on, by its key in ``Recipe.phase_tokens``.
-
-    ``temperature`` is that at which the teacher, the model as it was before the phase, answers sampling requests; None
-    where the answers are made up.
-    """
+    """What a phase trains on; at ``temperature`` the model as it was before answers sampling requests, if not None."""
 
     name: str
     rate_factor: float
