@@ -22,9 +22,7 @@ LABELS = ["model", "axis", "split", "metric"]
 
 
 def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
-    """The headline metrics of all seeds: LABELS, condition, seed, value and provenance, in the order of models, axes,
-    splits, metrics, conditions and seeds.
-    """
+    """The headline metrics of all seeds in order: LABELS, condition, seed, value and provenance."""
     rows = pd.concat([found.metrics.assign(seed=seed) for seed, found in seeds.items()], ignore_index=True)
     wanted = [
         (model, axis, split, metric, condition)

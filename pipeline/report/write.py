@@ -135,9 +135,8 @@ def write_report(
 ) -> Report:
     """Write a report into ``output``, and print its tables.
 
-    ``evals`` and ``adapters`` are directories AXIS/MODEL/CONDITION and MODEL/METHOD, one or those of a sweep's cells;
-    ``sweeps`` those of the ablations. ``other_seeds`` are evaluations of the same settings under other seeds;
-    ``varied`` the keys of the seeds that differ, of which the first tells them apart.
+    ``evals`` and ``adapters`` have directories AXIS/MODEL/CONDITION and MODEL/METHOD. ``other_seeds`` are evaluations
+    of the same settings under other seeds; ``varied`` the keys that differ, of which the first tells seeds apart.
     """
     evaluations = read_evaluations(*evals)
     seeds = dict(sorted({getattr(params, varied[0]): evaluations, **(other_seeds or {})}.items()))

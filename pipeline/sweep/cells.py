@@ -48,9 +48,7 @@ class Cell:
 
     @cached_property
     def sources(self) -> list[str]:
-        """Dependencies that no stage makes: data and checkpoints. What counts of settings and code is in parameters and
-        digests.
-        """
+        """Dependencies that no stage makes: data and checkpoints."""
         found = {source for name in self.stages for source in self.graph.sources(name)} - {*STAGES[CHECK].sources}
         return sorted(source for source in found if Path(source).parts[0] != "conf")
 
@@ -100,8 +98,7 @@ def expand_targets(patterns: Sequence[str], params: Params) -> list[str]:
 def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) -> Cell:
     """Compose and validate a cell of a checkout. Targets on axes that are switched off are left out.
 
-    Raises ConfigError for a bad override, value or target, where no target is left, and for paths that would leave the
-    cell's directory.
+    Raises ConfigError for a bad override, value or target, and where no target is left.
     """
     values = compose_params(project / "conf", list(overrides))
     for key in ("artifacts", "reports"):

@@ -87,8 +87,7 @@ def expand_arguments(arguments: Sequence[str], conf: Path) -> tuple[list[str], P
     """The command line for Hydra, where a preset's grid or cells have become sweeps; and the directory of all sweeps.
 
     What the command line itself sets wins: its key leaves the grid, and cells that no longer differ become one. Without
-    ``-m``, or where Hydra only shows the configuration, nothing is swept. Raises ConfigError for a key or choice that
-    does not exist, or a preset that is not usable.
+    ``-m``, or where Hydra only shows the configuration, nothing is swept. Raises ConfigError.
     """
     # Hydra cannot set a group to null on the command line; it can take the group away. Its parser takes overrides in
     # one piece only; options (and their values, without "=") go before them.
@@ -114,10 +113,7 @@ def expand_arguments(arguments: Sequence[str], conf: Path) -> tuple[list[str], P
 
 
 def cell_overrides(task_overrides: Sequence[str], config: SweepConfig) -> list[str]:
-    """Overrides of ``conf/config.yaml`` for one job, from what Hydra passed to it.
-
-    Raises ConfigError for ``model`` together with an experiment that has models of its own.
-    """
+    """Overrides of ``conf/config.yaml`` for one job, from what Hydra passed to it. Raises ConfigError."""
     values = {override_key(item): item.partition("=")[2] for item in task_overrides}
     model = values.get("model", "null")
     overrides = [item for item in task_overrides if override_key(item).split(".")[0] not in ("sweep", "model")]

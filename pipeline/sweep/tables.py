@@ -1,12 +1,9 @@
 """One report from the cells of a sweep: ``python -m pipeline.sweep.tables NAME``, or ``make tables SWEEP=NAME``.
 
     paper_by_model                              all finished cells, in reports/paper_by_model
-    paper_by_model --where seed=1               the tables of one seed
     my_epochs --where train.soft.epochs=3       one setting of a sweep over settings
 
-Cells may differ in models and seeds. With several seeds the tables are of the lowest, and further ones show all seeds:
-which differ (training's, sampling's or both), spread, intervals and differences between conditions. Cells that are not
-finished are left out. The merged parameters are written to params.yaml beside the tables.
+Cells may differ in models and seeds. With several seeds the tables are of the lowest, and further ones are over all.
 """
 
 import argparse
@@ -77,10 +74,7 @@ def run_table(records: Sequence[Record]) -> str:
 
 
 def chosen_cells(sweep: Path, where: Sequence[str]) -> list[Cell]:
-    """The finished cells with these values (KEY=VALUE, read as YAML); says on standard error which are not finished.
-
-    Raises ConfigError where there is none, or no cell has a key or value.
-    """
+    """The finished cells with these values (KEY=VALUE, read as YAML). Raises ConfigError where there is none."""
     chosen = finished_cells(sweep)
     started = {path.parent.name for path in sweep.glob("*/cell.json")}
     if not chosen:
@@ -105,10 +99,8 @@ def chosen_cells(sweep: Path, where: Sequence[str]) -> list[Cell]:
 
 
 def check_agreement(cells: Sequence[Cell]) -> None:
-    """Raise ConfigError that names keys, values and cells, and how to choose, unless the cells fit into one table.
-
-    Compared is what the cells' stages or the report depend on, but for the seeds and the set of models. A model that
-    several cells have must be the same in all.
+    """Raise ConfigError unless the cells agree in what their stages or the report depend on, but for seeds and the set
+    of models. A model that several cells have must be the same in all.
     """
     tracked = tuple(f"{key}." for key in {*REPORT_KEYS, *(key for cell in cells for key in cell.parameters)})
     found: dict[str, dict[str, str]] = {}
@@ -131,9 +123,8 @@ def check_agreement(cells: Sequence[Cell]) -> None:
 
 
 def merged_values(cells: Sequence[Cell], own: Cell, order: Sequence[str], reports: str) -> dict[str, Any]:
-    """Parameters of one table of cells that agree: those of ``own``, with the models and axes of all.
-
-    Models in ``order`` come first, others follow by name; ``reports`` is the directory of the report.
+    """Parameters of one report of cells that agree: those of ``own``, with the axes of all and the models of all, those
+    in ``order`` first.
     """
     models = {name: model for cell in cells for name, model in cell.values["models"].items()}
     ordered = [*(name for name in order if name in models), *sorted(models.keys() - set(order))]

@@ -203,17 +203,15 @@ def test_settings_are_those_of_the_method(publication):
     assert "epochs: 9" in text and "\nsoft:" in text and "\nhard:" not in text
 
 
-def test_published_again_and_where_something_else_is(project, tmp_path, capsys):
+def test_only_what_was_published_is_replaced(project, tmp_path):
     output = publish(project, tmp_path / "adapter")
-    assert "nothing was sent; `hf upload" in capsys.readouterr().out
     (output / "left_over").write_text("old")
     publish(project, output)
     assert not (output / "left_over").exists()
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "thesis.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="--output: .*other exists and holds no published adapter"):
-        publish(project, tmp_path / "other")
-    assert (tmp_path / "other" / "thesis.txt").read_text() == "mine"
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="--output: .* exists and holds no published adapter"):
+        publish(project, tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ def test_targets_in_braces():
 PAPER_TARGETS = ("eval-novelty@{model}", "eval-structured@{model}", "eval-open@{model}", "eval-mcq@{model}")
 
 
-@pytest.mark.parametrize("overrides", [(), ("axes=[structured,mcq]",), ("axes=[open]",)])
+@pytest.mark.parametrize("overrides", [(), ("axes=[structured,mcq]",)])
 def test_stage_graph_is_that_of_dvc(tmp_path, monkeypatch, overrides):
     """Names, commands, files, parameters, code and edges, against DVC's own reading of the dvc.yaml of a workspace."""
     from dvc.repo import Repo
@@ -282,12 +282,8 @@ def test_workspace_keeps_what_it_has(tmp_path):
     for name in ("dag.yaml", "code.yaml", "dvc.yaml"):
         assert (directory / name).read_text() == (ROOT / name).read_text()
     check(directory / "params.yaml", directory / "conf")
-    (directory / "artifacts").mkdir()
     (directory / "dvc.lock").write_text("kept")
-    before = (directory / "dvc.yaml").stat().st_mtime_ns
     prepare(1)
-    assert before == (directory / "dvc.yaml").stat().st_mtime_ns
-    assert "\nseed: 1\n" in (directory / "params.yaml").read_text()
     assert recorded_overrides((directory / "params.yaml").read_text()) == ["seed=1"]
     assert (directory / "dvc.lock").read_text() == "kept"
     found = subprocess.run(

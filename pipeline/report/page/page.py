@@ -73,8 +73,6 @@ def report_page(
     """The page as HTML, with what is missing, in sentences, and the provenance files behind it by path.
 
     ``seeds`` are all seeds, of which the page shows that of the parameters' ``seed_key``.
-
-    Raises ValueError: The view's data holds NaN, which JSON has no number for.
     """
     params = context.params
     explorer = explorer_payload(context.evaluations, context.prompts, context.names, context.conditions)
