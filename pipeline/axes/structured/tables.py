@@ -120,11 +120,10 @@ def comparison_table(context: ReportContext) -> Table | None:
         "Difference: of the figures in the tables, first condition minus second; below 0 the first is closer to the "
         "target. Interval: 95% bootstrap, families and prompts resampled, the same for both; of one test without "
         "adjustment. p: signed ranks of prompts, conditions swapped by family; with 6 families it is at least 0.031. "
-        "p, these families: swapped by prompt; it says nothing of other families and decides nothing. Adjusted: over "
-        f"the splits of the same question (Holm), level {significance:g}. Better or worse: adjusted p at most the "
-        "level, and the whole interval beyond the margin; no relevant difference: the whole interval within it; cannot "
-        "tell: neither. Perfect samplers: the same difference of perfect samplers of the two sizes, by which the "
-        "margin is widened. The tests are of these trained models, not of the methods over training seeds.",
+        f"Adjusted: over the splits of the same question (Holm), level {significance:g}. Better or worse: adjusted p "
+        "at most the level, and the whole interval beyond the margin; no relevant difference: the whole interval "
+        "within it; cannot tell: neither. Perfect samplers: the difference of perfect samplers of these sizes, by "
+        "which the margin is widened. The tests are of these trained models, not of the methods over training seeds.",
     )
 
 
@@ -142,7 +141,6 @@ def comparison_columns(models: Mapping[str, str]) -> dict[str, Callable[[Any], s
         "Verdict": lambda row: f"undefined: {row.undefined} prompts" if row.verdict == "undefined" else row.verdict,
         "Adjusted p": lambda row: probability_text(row.p_adjusted),
         "p": lambda row: probability_text(row.p),
-        "p, these families": lambda row: probability_text(row.p_these_families),
         "Margin": lambda row: f"{row.margin:g}",
         "Perfect samplers": lambda row: number_text(row.floor_difference, sign="+"),
     }

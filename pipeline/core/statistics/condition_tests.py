@@ -1,8 +1,8 @@
 """Paired tests of two conditions of one model that answered the same structured prompts; differences are own - other.
 
 The estimand is the difference of the tabulated figures for families like those evaluated, so families are what
-intervals resample and what the p-value that decides swaps. Swapping prompt by prompt asks whether there is a difference
-on these families; it decides nothing, because it rejects far too often where a difference varies between families.
+intervals resample and what the test swaps. Swapping prompt by prompt would reject far too often where a difference
+varies between families.
 """
 
 import itertools
@@ -31,7 +31,7 @@ PERMUTATIONS = 9_999
 SIGNS_PER_BLOCK = 1_000_000
 """Bounds the memory of a permutation test."""
 MOST_ENUMERATED = 13
-"""Families (or prompts) up to which all 2^n sign patterns are tried instead of PERMUTATIONS random ones."""
+"""Families up to which all 2^n sign patterns are tried instead of PERMUTATIONS random ones."""
 QUESTION = ("model", "metric", "condition", "against")
 """What names a question. Holm's correction is over its parts (splits, tasks, slices), on every axis."""
 ALL_PARTS = "all"
@@ -39,7 +39,7 @@ ALL_PARTS = "all"
 COMPARISON_COLUMNS = (
     *("model", "split", "metric", "condition", "against", "families", "prompts", "undefined"),
     *("value", "value_against", "difference", "ci_low", "ci_high", "margin", "floor_difference"),
-    *("p_these_families", "p", "p_adjusted", "verdict"),
+    *("p", "p_adjusted", "verdict"),
 )
 TEST_COLUMNS = (
     *("split", "metric", "difference", "ci_low", "ci_high", "margin"),
@@ -85,23 +85,17 @@ def sign_flip_test(
 
 
 def family_signed_rank_test(
-    differences: np.ndarray,
-    families: np.ndarray,
-    swapped: Literal["families", "prompts"],
-    replicates: int,
-    rng: np.random.Generator,
+    differences: np.ndarray, families: np.ndarray, replicates: int, rng: np.random.Generator
 ) -> float:
     """Two-sided permutation test of float64[P] finite paired differences: signed ranks, families of equal weight.
 
     The statistic is the sum over families of the mean of sign(d) * rank(|d|), ranks over all prompts (Wilcoxon 1945;
-    a difference of 0 counts as 0, Pratt 1959), because the W1 of a heavy-tailed law knows no bound. Swapped by family,
-    all prompts of a family change sign together; with F families p is at least 2 / 2^F. NaN without pairs.
+    a difference of 0 counts as 0, Pratt 1959), because the W1 of a heavy-tailed law knows no bound. All prompts of a
+    family change sign together; with F families p is at least 2 / 2^F. NaN without pairs.
     """
     _, codes = np.unique(families, return_inverse=True)
     terms = np.sign(differences) * stats.rankdata(np.abs(differences)) / np.bincount(codes)[codes]
-    if swapped == "families":
-        terms = np.bincount(codes, weights=terms)
-    return sign_flip_test(terms, replicates, rng, MOST_ENUMERATED)
+    return sign_flip_test(np.bincount(codes, weights=terms), replicates, rng, MOST_ENUMERATED)
 
 
 def compare(
@@ -117,21 +111,18 @@ def compare(
     COMPARISON_COLUMNS, all but the sizes NaN where a family has no pair."""
     own, other = (np.asarray(side, dtype=np.float64) for side in (own, other))
     defined = np.isfinite(own - other)
-    value = against = low = high = p = p_prompts = math.nan
+    value = against = low = high = p = math.nan
     if math.isfinite(over_families(own - other, families, statistic)):
         value, against = (over_families(side, families, statistic) for side in (own, other))
-        rngs = {
-            name: random_stream(seed, "condition tests", name, *names) for name in ("bootstrap", "families", "signs")
-        }
         if len(own) > 1:
-            drawn = {"replicates": replicates, "rng": rngs["bootstrap"], "statistic": statistic}
+            rng = random_stream(seed, "condition tests", "bootstrap", *names)
+            drawn = {"replicates": replicates, "rng": rng, "statistic": statistic}
             low, high = percentile_interval(paired_difference_draws(own, other, families, **drawn))
-        pairs = (own - other)[defined], families[defined]
-        p = family_signed_rank_test(*pairs, "families", PERMUTATIONS, rngs["families"])
-        p_prompts = family_signed_rank_test(*pairs, "prompts", PERMUTATIONS, rngs["signs"])
+        rng = random_stream(seed, "condition tests", "families", *names)
+        p = family_signed_rank_test((own - other)[defined], families[defined], PERMUTATIONS, rng)
     sizes = {"families": len(set(families.tolist())), "prompts": int(defined.sum()), "undefined": int((~defined).sum())}
     figures = {"value": value, "value_against": against, "difference": value - against}
-    return {**sizes, **figures, "ci_low": low, "ci_high": high, "p_these_families": p_prompts, "p": p}
+    return {**sizes, **figures, "ci_low": low, "ci_high": high, "p": p}
 
 
 def comparison_verdict(

@@ -33,10 +33,6 @@ def compare(*arguments):
     return SimpleNamespace(**condition_tests.compare(*arguments))
 
 
-def signed_rank_p(differences, families, replicates, rng, swapped="prompts"):
-    return family_signed_rank_test(differences, families, swapped, replicates, rng)
-
-
 def test_holm_by_hand():
     # Sorted .005, .01, .03, .04: times 4, 3, 2, 1 = .02, .03, .06, .04; monotone .02, .03, .06, .06.
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
@@ -55,8 +51,8 @@ def test_sign_flips_agree_with_all_assignments():
     assert math.isnan(sign_flip_test(np.array([]), 100, random_stream(0, "signs")))
 
 
-def exact_p(differences, families, patterns=None):
-    """Share of all sign patterns whose sum of families' mean signed ranks is at least as far from 0."""
+def exact_p(differences, families):
+    """Share of the sign patterns of families whose sum of mean signed ranks is at least as far from 0."""
 
     def statistic(values):
         ranks = [
@@ -66,7 +62,8 @@ def exact_p(differences, families, patterns=None):
         signed = np.sign(values) * ranks
         return abs(sum(signed[families == family].mean() for family in set(families)))
 
-    patterns = patterns or list(itertools.product((-1, 1), repeat=len(differences)))
+    # Prompts of a family have one sign.
+    patterns = [np.array(signs)[[0, 0, 1, 2, 2, 2, 3]] for signs in itertools.product((-1, 1), repeat=4)]
     found = [statistic(np.array(signs) * differences) for signs in patterns]
     return sum(value >= statistic(differences) - 1e-9 for value in found) / len(patterns)
 
@@ -77,12 +74,8 @@ def exact_p(differences, families, patterns=None):
 )
 def test_sign_flips_agree_with_all_patterns(differences):
     differences = np.array(differences, dtype=float)
-    expected = exact_p(differences, FAMILIES)
-    assert signed_rank_p(differences, FAMILIES, 9, random_stream(0, "test")) == pytest.approx(expected)
-    # Swapped by family, prompts of a family have one sign.
-    patterns = [np.array(signs)[[0, 0, 1, 2, 2, 2, 3]] for signs in itertools.product((-1, 1), repeat=4)]
-    expected = exact_p(differences, FAMILIES, patterns)
-    assert signed_rank_p(differences, FAMILIES, 9, random_stream(0), "families") == pytest.approx(expected)
+    p = family_signed_rank_test(differences, FAMILIES, 9, random_stream(0))
+    assert p == pytest.approx(exact_p(differences, FAMILIES))
 
 
 def simulated(families, prompts, effect, rng):
@@ -94,16 +87,13 @@ def simulated(families, prompts, effect, rng):
 
 
 @pytest.mark.parametrize(("families", "prompts", "runs"), [(6, 15, 400), (24, 10, 150)])
-def test_swapped_by_family_the_level_holds_where_families_differ(families, prompts, runs):
-    rng, rejected = np.random.default_rng(0), {"families": 0, "prompts": 0}
+def test_the_level_holds_where_families_differ(families, prompts, runs):
+    rng, rejected = np.random.default_rng(0), 0
     for _ in range(runs):
         own, base, labels = simulated(families, prompts, 0.0, rng)
-        for swapped in rejected:
-            rejected[swapped] += signed_rank_p(own - base, labels, 199, rng, swapped) <= 0.05
+        rejected += family_signed_rank_test(own - base, labels, 199, rng) <= 0.05
     # 5% of 400 and 150 runs, and two standard errors.
-    assert rejected["families"] / runs <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / runs)
-    # Swapped by prompt, a fifth and more are found where there is nothing.
-    assert rejected["prompts"] / runs > 0.2
+    assert rejected / runs <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / runs)
 
 
 def test_interval_and_verdict_hold_their_level_and_find_what_is_there():
@@ -140,7 +130,7 @@ def test_undefined_prompts_are_counted_and_left_out_as_in_the_tables():
     # A family without a pair makes all of it undefined.
     own[[2, 3]] = math.nan, 0.3
     found = compare(own, np.zeros(7), FAMILIES, 0, ("test",), 200)
-    numbers = (found.difference, found.ci_low, found.ci_high, found.p, found.p_these_families)
+    numbers = (found.difference, found.ci_low, found.ci_high, found.p)
     assert all(math.isnan(value) for value in numbers)
 
 
