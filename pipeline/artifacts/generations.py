@@ -13,8 +13,3 @@ GENERATION_COLUMNS = ("prompt_id", "sample_index", "seed", "text", "num_tokens",
 def read_answers(protocol: AnswerProtocol, generations: pd.DataFrame) -> list[str | Invalid]:
     """The answer in each generation, or why there is none, in the table's order."""
     return list(map(protocol.answer, generations["text"]))
-
-
-def all_answers(protocol: AnswerProtocol, generations: pd.DataFrame) -> list[str | Invalid]:
-    """The answers in all generations of a prompt, in the samples' order."""
-    return read_answers(protocol, generations.sort_values("sample_index"))

@@ -11,7 +11,6 @@ from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.storage import rows_by_prompt, write_json, write_table
 from pipeline.artifacts.unavailable import why_unavailable, write_unavailable
 from pipeline.config.conditions import conditions_on
-from pipeline.core.statistics.intervals import metric_row
 from pipeline.core.statistics.summarise import Statistic, summarise
 from pipeline.dag.execution import StageRun
 from pipeline.errors import UnavailableError
@@ -76,12 +75,6 @@ class ModelEvaluation:
         for row in numbers:
             self._metrics[row["condition"]].append(_finite({"axis": self._axis, "model": self._model, **row}))
         return numbers
-
-    def add_value(self, condition: str, metric: str, value: float, n: int, split: str = "all", **more: Any) -> None:
-        """Add a number that has no interval; NaN where it is undefined."""
-        labels = {"axis": self._axis, "model": self._model, "condition": condition, "split": split}
-        row = metric_row(metric, value, n, undefined=int(not math.isfinite(value)))
-        self._metrics[condition].append(_finite({**labels, **row, **more}))
 
     def add_table(self, condition: str, name: str, table: pd.DataFrame) -> None:
         """Add rows to the table NAME.parquet of a condition; every condition has a table ``per_prompt``."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts.generations import GENERATION_COLUMNS, all_answers
+from pipeline.artifacts.generations import GENERATION_COLUMNS, read_answers
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.scores import LAW_EXACT_COLUMNS
 from pipeline.artifacts.storage import read_table
@@ -20,7 +20,7 @@ def main(run: StageRun, model: str, prompts: list[Path], generations: Path, exac
     for condition, sampled in evaluation.rows(generations, GENERATION_COLUMNS, [p.prompt_id for p in requests]):
         protocol, measured = answer_protocol(config, model, condition), []
         for prompt in requests:
-            answers = all_answers(protocol, sampled[prompt.prompt_id])
+            answers = read_answers(protocol, sampled[prompt.prompt_id])
             options = {"names": (model, condition), "floor_replicates": config.evaluate.floor_replicates}
             measured.append(evaluate_law(prompt, answers, seed=config.seed, **options))
         computed = read_table(exact / f"{condition}.parquet", columns)[columns]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.artifacts.generations import GENERATION_COLUMNS, all_answers
+from pipeline.artifacts.generations import GENERATION_COLUMNS, read_answers
 from pipeline.artifacts.prompts import read_text_prompts
 from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt
@@ -65,7 +65,7 @@ def main(run: StageRun, model: str, prompts: list[Path], generations: Path, scor
         if condition in run.params.conditions:
             laws = rows_by_prompt(scores / f"{condition}.parquet", FIRST_STEP_COLUMNS, names)
         for prompt in requests:
-            answers = list(map(normalise_answer, all_answers(protocol, replies[prompt.prompt_id])))
+            answers = list(map(normalise_answer, read_answers(protocol, replies[prompt.prompt_id])))
             size = support_size(laws[prompt.prompt_id]["probabilities"].iloc[0], SUPPORT_MASS) if laws else math.nan
             rows.append({**open_row(prompt, answers, reference_size), "top_p_support_size": size})
             counts = answer_counts(answers).items()

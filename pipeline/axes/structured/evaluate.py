@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts.generations import GENERATION_COLUMNS, all_answers
+from pipeline.artifacts.generations import GENERATION_COLUMNS, read_answers
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.scores import CDF_COLUMNS, EXACT_COLUMNS, PATH_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table, rows_by_prompt
@@ -42,7 +42,7 @@ def main(run: StageRun, model: str, prompts: list[Path], generations: Path, scor
     for condition, sampled in evaluation.rows(generations, GENERATION_COLUMNS, ids):
         protocol, measured, samples = answer_protocol(config, model, condition), [], []
         for prompt in requests:
-            result = evaluate_prompt(all_answers(protocol, sampled[prompt.prompt_id]), prompt.law)
+            result = evaluate_prompt(read_answers(protocol, sampled[prompt.prompt_id]), prompt.law)
             row, pits = evaluate_fidelity(
                 prompt, result, config.seed, (model, condition), config.evaluate.floor_replicates
             )
