@@ -181,7 +181,6 @@ def simulated_floor(answers: Sequence[Sequence[str]], rng: np.random.Generator, 
 
 
 def main(run: StageRun, model: str, prompts: Path, partitions: Path, output: Path) -> None:
-    """Write an evaluation."""
     evaluation, seed, settings = ModelEvaluation(run, "semcal", model), run.params.seed, answer_splits(run.params)
     questions = read_questions(prompts)
     answers = read_partitions(evaluation, partitions, questions, settings.values())
