@@ -31,7 +31,7 @@ GRID = 512
 """Points on [0, 1] that residuals are smoothed on."""
 HALVINGS = 10
 SPLITS = 10
-"""Of people."""
+"""Of people, into those asked and those held out."""
 SCORES = ("confidence", "label", "brier")
 
 
