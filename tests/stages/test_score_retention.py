@@ -17,7 +17,6 @@ from pipeline.engines.scoring.task_model import TaskModel
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.fetch import downloads
 from pipeline.sources.retention_data import pinned_revisions, read_task
-from scripts.make_retention_items import task_splits
 from tests.conftest import ROOT
 from tests.stages.conftest import run_stage
 
@@ -245,10 +244,3 @@ def test_a_copy_of_the_hubs_repository(params, tmp_path):
     hub_copy(tmp_path / "copies" / "tinyMMLU", "all", lists(expected))
     settings = with_settings(params, source=str(tmp_path / "copies"))
     assert lists(read_task(settings, "tinyMMLU", {})) == lists(expected)
-
-
-@pytest.mark.parametrize("task", TINY_TASKS)
-def test_shipped_items_are_what_the_script_writes(task):
-    for split, rows in task_splits(task).items():
-        path = ROOT / "data" / "retention" / task / f"{split}.jsonl"
-        assert [json.loads(line) for line in path.open()] == rows

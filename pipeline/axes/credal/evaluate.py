@@ -68,7 +68,6 @@ def coverage_row(
 
 
 def main(run: StageRun, model: str, prompts: Path, partitions: Path, output: Path) -> None:
-    """Write an evaluation."""
     seed, evaluation, questions = run.params.seed, ModelEvaluation(run, "credal", model), asked_questions(prompts)
     settings = (DEFAULT_SETTING, *run.params.generate.questions.settings)
     answers = read_partitions(evaluation, partitions, questions, settings)

@@ -8,12 +8,12 @@ import numpy as np
 from pipeline.axes.evaluation import ModelEvaluation
 from pipeline.axes.questions.answers import Answers, answer_rows, answer_splits, class_counts, read_partitions
 from pipeline.axes.questions.people import PeopleSplit, asked_questions, people_splits, upper_band
-from pipeline.axes.questions.question import OTHER, Question
+from pipeline.axes.questions.question import Question
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.summarise import mean_of
 from pipeline.dag.execution import StageRun, command_line
 
-MEASURES = ("tv", "recall", "other_mass")
+MEASURES = ("tv", "recall")
 STATISTICS = {f"human_{name}": mean_of(name) for name in (*MEASURES, "within_band")}
 FLOORS = {**{f"human_{name}": f"people_{name}" for name in MEASURES}, "human_within_band": 0.95}
 """People against people; 95% of people's own samples are within the band by its definition."""
@@ -23,7 +23,7 @@ def agreement(law: Mapping[str, float], labels: Sequence[str]) -> np.ndarray:
     """MEASURES of answers, by class, against the law of the people asked, in their order."""
     counts, people = class_counts(labels, law)
     variation = np.abs(counts / counts.sum() - people).sum() / 2
-    return np.array([variation, people[counts > 0].sum(), labels.count(OTHER) / len(labels)])
+    return np.array([variation, people[counts > 0].sum()])
 
 
 def question_row(
@@ -49,7 +49,6 @@ def question_row(
 
 
 def main(run: StageRun, model: str, prompts: Path, partitions: Path, output: Path) -> None:
-    """Write an evaluation; no model is loaded."""
     params, settings, evaluation = run.params, answer_splits(run.params), ModelEvaluation(run, "human", model)
     questions = asked_questions(prompts)
     answers = read_partitions(evaluation, partitions, questions, settings.values())

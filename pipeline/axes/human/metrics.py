@@ -18,6 +18,5 @@ BAND = "Share of questions whose TV is at most the 95% quantile of held-out peop
 METRICS = (
     _distance("human_tv", "Total variation from people", TV, column="TV", headline=1),
     _share("human_recall", "Recall of people's answers", "Share of people whose class the model gave at least once."),
-    _distance("human_other_mass", "Answers that no person gave", "Share of answers in no class of people's."),
     _share("human_within_band", "Questions within people's band", BAND, headline=2),
 )

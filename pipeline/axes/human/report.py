@@ -9,7 +9,6 @@ COLUMNS = (
     Column("human_tv", "change", "Change"),
     Column("human_within_band"),
     Column("human_recall"),
-    Column("human_other_mass"),
 )
 NOTE = (
     "TV: total variation of the model's answers from those of the people asked; of people: what as many held-out "

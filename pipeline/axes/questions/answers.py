@@ -27,7 +27,6 @@ PARTITION_COLUMNS = ("prompt_id", SETTING_COLUMN, "sample_index", "answer", "spe
 
 LEAST_OF_EITHER = 10
 """Right answers, and wrong ones, below which an AUROC says nothing."""
-TIE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,6 @@ ByCondition = Mapping[str, Mapping[str, Mapping[str, Answers]]]
 
 
 def answer_texts(protocol: AnswerProtocol, table: pd.DataFrame) -> list[str | None]:
-    """The answer in each row of a generations table; None where there is none."""
     return [answer_text(answer) for answer in read_answers(protocol, table)]
 
 
@@ -62,7 +60,6 @@ def read_partitions(
     questions: Sequence[Question],
     settings: Iterable[str] = (DEFAULT_SETTING,),
 ) -> ByCondition:
-    """The answers under every condition; see ``read_partition``."""
     return {name: read_partition(path, questions, settings) for name, path in evaluation.paths(directory)}
 
 
@@ -145,7 +142,7 @@ def auroc_problem(score: np.ndarray, labels: np.ndarray) -> str:
     right, wrong = score[labels], score[~labels]
     if min(len(right), len(wrong)) < LEAST_OF_EITHER:
         return f"{len(right)} right and {len(wrong)} wrong answers; an AUROC needs {LEAST_OF_EITHER} of each"
-    ties = (np.abs(right[:, None] - wrong) <= TIE).mean()
+    ties = (np.abs(right[:, None] - wrong) <= 1e-10).mean()
     return f"{ties:.0%} of the pairs are ties; an AUROC needs half of them to differ" if ties > 0.5 else ""
 
 

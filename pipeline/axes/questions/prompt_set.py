@@ -18,11 +18,7 @@ KEY = "prompts.questions"
 
 
 def prompt_set(config: QuestionsConfig, revision: str | None) -> list[Question]:
-    """The questions in the source's order.
-
-    Raises ConfigError where a data set has no such split, and ArtifactError, which names file and question, where one
-    is empty, there twice, without answers or at odds with itself.
-    """
+    """The questions in the source's order. Raises ArtifactError, which names file and question, for an unusable one."""
     fields, convert = FORMATS[config.format]
     questions: dict[str, Question] = {}
     rows = read_rows(f"{KEY}.split", config.source, revision, config.split, fields)
@@ -87,8 +83,7 @@ def _own(row: Row, where: str) -> Question:
 
 
 def _protoqa(row: Row, where: str) -> Question:
-    """Of ProtoQA's crowd-sourced files: people by raw answer, some in no cluster; of a cluster the most frequent is the
-    label."""
+    """Of ProtoQA's crowd-sourced files: people by raw answer, some in no cluster, whose most frequent is the label."""
     raw = {name: _count(count, "raw", where) for name, count in row["answers"]["raw"].items()}
     clusters = [
         {name: _count(raw.get(name), "raw", where) for name in cluster["answers"]}

@@ -34,10 +34,9 @@ class HumanClass:
 class Question:
     """One prompt of a prompt set.
 
-    ``text`` is the user message, with the letters of ``options`` where there are any; ``bare`` the same without the
-    prompt set's template, for further styles. ``gold`` has the accepted spellings of the right answer, empty where
-    nothing is right or wrong; ``human`` is empty where people were not asked. ``num_people`` counts those whose answers
-    are in no class, too.
+    ``text`` is the user message, ``bare`` the same without the prompt set's template, for further styles. ``gold`` has
+    the accepted spellings of the right answer, empty where nothing is right or wrong; ``human`` is empty where people
+    were not asked. ``num_people`` counts those whose answers are in no class, too.
     """
 
     prompt_id: str
@@ -51,13 +50,11 @@ class Question:
 
 
 def write_questions(path: Path, questions: Sequence[Question]) -> None:
-    """Write the questions of a prompt set, split "questions"."""
     rows = [(q.prompt_id, "questions", q.category, q.text, q.bare, json.dumps(asdict(q))) for q in questions]
     write_table(path, pd.DataFrame(rows, columns=list(QUESTION_COLUMNS)))
 
 
 def read_questions(path: Path) -> list[Question]:
-    """Read the questions of a prompt set, in file order."""
     questions = []
     for text in read_table(path, QUESTION_COLUMNS)["question"]:
         content = json.loads(text)
@@ -118,11 +115,7 @@ def right_label(question: Question) -> str | None:
 
 
 def classify(answers: Sequence[str | None], question: Question) -> list[str]:
-    """The class of every answer, NO_ANSWER for None.
-
-    Two answers are one class where ``normalise`` makes them the same, or where they are spellings of one class that the
-    question names.
-    """
+    """The class of every answer, NO_ANSWER for None: equal ones by ``normalise``, or spellings of one known class."""
     table = {normalise(text): label for label, texts in reversed(known_classes(question).items()) for text in texts}
     keys = [normalise(answer) if answer is not None else "" for answer in answers]
     return [table.get(key, key) if key else NO_ANSWER for key in keys]

@@ -23,10 +23,7 @@ from pipeline.errors import ArtifactError
 
 
 def column_values(path: Path, scores: pd.DataFrame, column: str, scenario: IrtScenario | None) -> np.ndarray:
-    """float64[n] values of one column by item; a whole benchmark has no scenario, and any number of items.
-
-    Raises ArtifactError where an item has no value, or one that is not possible.
-    """
+    """float64[n] values of one column by item; a whole benchmark has no scenario, and any number of items."""
     task, metric = ALL_COLUMNS[column]
     rows = scores[(scores["task"] == task) & (scores["metric"] == metric)].sort_values("item")
     size = max(1, len(rows)) if scenario is None else len(scenario.seen)
@@ -45,10 +42,7 @@ def column_values(path: Path, scores: pd.DataFrame, column: str, scenario: IrtSc
 
 
 def generated_answers(path: Path, scores: pd.DataFrame, task: str) -> pd.DataFrame:
-    """Columns item, num_tokens (a stop token included) and derivation of the answers to a task.
-
-    Raises ArtifactError where the details of an answer are missing.
-    """
+    """Columns item, num_tokens (a stop token included) and derivation of the answers to a task."""
     rows = scores[(scores["task"] == task) & (scores["metric"] == METRICS[task][0])].sort_values("item")
     try:
         answers = [json.loads(text) for text in rows["details"]]
@@ -60,7 +54,7 @@ def generated_answers(path: Path, scores: pd.DataFrame, task: str) -> pd.DataFra
 
 
 def prompt_format(tables: dict[Path, pd.DataFrame]) -> str:
-    """The form in which the items of all tables were put. Raises ArtifactError unless it is one."""
+    """The one form in which the items of all tables were put."""
     forms = {form: path for path, table in tables.items() for form in table["prompt_format"].unique()}
     if len(forms) != 1:
         listed = ", ".join(f"{form} in {path}" for form, path in forms.items()) or "no rows"

@@ -29,7 +29,6 @@ def question_table(questions: Sequence[str], distances: pd.DataFrame) -> pd.Data
 
 
 def main(run: StageRun, model: str, prompts: Path, scores: Path, output: Path) -> None:
-    """Write an evaluation."""
     evaluation = ModelEvaluation(run, "selfreflect", model)
     questions = [question.prompt_id for question in read_questions(prompts)]
     tables = [

@@ -31,7 +31,7 @@ GRID = 512
 """Points on [0, 1] that residuals are smoothed on."""
 HALVINGS = 10
 SPLITS = 10
-"""Of people."""
+"""Of people, into those asked and those held out."""
 SCORES = ("confidence", "label", "brier")
 
 
@@ -181,7 +181,6 @@ def simulated_floor(answers: Sequence[Sequence[str]], rng: np.random.Generator, 
 
 
 def main(run: StageRun, model: str, prompts: Path, partitions: Path, output: Path) -> None:
-    """Write an evaluation."""
     evaluation, seed, settings = ModelEvaluation(run, "semcal", model), run.params.seed, answer_splits(run.params)
     questions = read_questions(prompts)
     answers = read_partitions(evaluation, partitions, questions, settings.values())

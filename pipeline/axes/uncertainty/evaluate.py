@@ -140,7 +140,6 @@ OF_RIGHT = {f"uncertainty_{name}_auroc": auroc_of(name) for name in MEASURES}
 
 
 def main(run: StageRun, model: str, prompts: Path, partitions: Path, scores: Path, output: Path) -> None:
-    """Write an evaluation."""
     questions, seed, evaluation = read_questions(prompts), run.params.seed, ModelEvaluation(run, "uncertainty", model)
     laws = {
         name: read_table(path, QUESTION_STEP_COLUMNS).set_index("prompt_id").to_dict("index")

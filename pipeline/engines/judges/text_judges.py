@@ -86,26 +86,19 @@ class LexicalClassifier:
 
 @dataclass
 class SequenceClassifier:
-    """A model in evaluation mode that is run on encoded pairs, those of similar length together."""
+    """A model in evaluation mode that is run on encoded pairs, those of similar length together.
+
+    Kinds have ``encode``, the token ids of a pair, and ``score``, the scores [R] of logits [R, num_labels].
+    """
 
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
     max_tokens: int
     tokens_per_pass: int  # padding included
 
-    def encode(self, pair: Pair) -> list[int]:
-        """Token ids of a pair."""
-        raise NotImplementedError
-
-    def score(self, logits: torch.Tensor) -> torch.Tensor:
-        """The scores [R] of logits [R, num_labels]."""
-        raise NotImplementedError
-
     @torch.inference_mode()
     def batches(self, pairs: Sequence[Pair]) -> Batches:
-        """Indices and float64 scores of the pairs, a forward pass at a time."""
         rows, pad_id = [self.encode(pair) for pair in pairs], self.model.config.get_text_config().pad_token_id
-
         for indices in length_buckets(list(map(len, rows)), self.tokens_per_pass):
             ids, own = right_padded([rows[index] for index in indices], self.model.device, pad_id)
             logits = self.model(input_ids=ids, attention_mask=own.long()).logits
