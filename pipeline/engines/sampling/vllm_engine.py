@@ -103,14 +103,6 @@ class VllmEngine:
         return {token: entry.logprob for token, entry in output.outputs[0].logprobs[0].items()}
 
 
-def lora_rank(adapter: Path) -> int:
-    """The smallest max_lora_rank that takes the adapter. Raises ModelError."""
-    rank = read_json(adapter / "adapter_config.json")["r"]
-    if rank > LORA_RANKS[-1]:
-        raise ModelError(f"adapter {adapter} has rank {rank}; vLLM takes at most {LORA_RANKS[-1]}")
-    return min(allowed for allowed in LORA_RANKS if allowed >= rank)
-
-
 def open_vllm(
     config: ModelConfig,
     settings: VllmConfig,
@@ -132,7 +124,9 @@ def open_vllm(
         ) from None
     lora: dict[str, Any] = {}
     if adapter is not None:
-        lora = {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(adapter)}
+        rank = read_json(adapter / "adapter_config.json")["r"]
+        allowed = min((allowed for allowed in LORA_RANKS if allowed >= rank), default=rank)
+        lora = {"enable_lora": True, "max_loras": 1, "max_lora_rank": allowed}
     try:
         llm = LLM(
             model=config.checkpoint,
