@@ -1,7 +1,6 @@
 """Sample answers of one model under one condition, on one axis, with the engine that params.yaml names.
 
-Questions are asked under several decoding settings in one call of the engine, which runs a question once for all of
-them: each pair of a question and a further setting is a request of its own, with an id that names both, and so is a
+Each pair of a question and a further decoding setting is a request of its own, with an id that names both, and so is a
 question in each further style, under the default setting. The table says which in its column "setting".
 """
 

@@ -1,9 +1,7 @@
 """vLLM in this process: many prompts per call, several samples per request, adapters as LoRA requests.
 
-Checked against vLLM 0.33.0. There, the n samples of a request have the seeds ``seed + i``, and share nothing but the
-prompt's keys and values. ``generation_config="vllm"`` and complete SamplingParams leave nothing to the checkpoint's own
-sampling defaults; ``ignore_eos`` with our own stop ids makes those the only ones. LoRA weights are rounded to the base
-model's dtype, so log-probabilities agree with ours to that rounding.
+Checked against vLLM 0.33.0. There, the n samples of a request have the seeds ``seed + i``. ``generation_config="vllm"``
+leaves nothing to the checkpoint's own sampling defaults, and ``ignore_eos`` makes our stop ids the only ones.
 """
 
 from collections.abc import Iterator, Sequence

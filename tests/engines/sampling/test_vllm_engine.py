@@ -52,15 +52,6 @@ def test_requests(opened, tokenizer):
     assert all(found[request.key, index].seed == seed for request in requests for index, seed in request.seeds.items())
 
 
-def test_law(opened, model, tokenizer):
-    stops = {tokenizer.eos_token_id}
-    engine = opened(samples_per_request=500)
-    for top_p in (1.0, 0.8):
-        request = make_request(tokenizer, 3000, top_p=top_p)
-        law = two_token_law(model, tokenizer, request, stops, top_p)
-        assert follows(collect(engine, [request]).values(), law) > 1e-4
-
-
 def test_adapter(opened, adapter, model, tokenizer, model_config):
     from pipeline.engines.loading.conditioned_model import load_adapter
 
