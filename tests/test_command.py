@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from pipeline.command import CommandParser, keep_freed_memory
+from pipeline import command
+from pipeline.command import CommandParser, keep_freed_memory, run_command
 from tests.forked import in_child
 
 BLOCK_BYTES = 40 << 20
@@ -42,3 +43,18 @@ def test_wrong_options_are_one_line_with_what_is_allowed(capsys, arguments, mess
     with pytest.raises(SystemExit, match="2"):
         parser.parse_args(arguments)
     assert capsys.readouterr().err == f"{message}\n"
+
+
+def test_a_gpu_whose_memory_is_full_is_one_sentence(monkeypatch, capsys):
+    class OutOfMemoryError(RuntimeError):
+        """As torch's."""
+
+    def main():
+        raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nMore of it")
+
+    monkeypatch.setattr(command, "keep_freed_memory", lambda: None)
+    with pytest.raises(SystemExit):
+        run_command(main)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "memory is full (CUDA out of memory. Tried to allocate 2 GiB.); lower batch_size or tokens_per_pass" in line
+    assert line.endswith("the next run resumes")

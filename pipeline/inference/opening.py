@@ -66,8 +66,7 @@ def find_weights(
 ) -> Weights:
     """The weights that the options of ``add_options`` name; nothing is loaded. ``source`` names ``params`` in errors.
 
-    Raises ConfigError where there is no such model or condition, or options contradict each other, ArtifactError where
-    the condition is not trained yet, and ModelError where the checkpoint's configuration cannot be read.
+    Raises ConfigError, ArtifactError where the condition is not trained yet, and ModelError.
     """
     known = ", ".join(params.models)
     if model is None:

@@ -1,7 +1,6 @@
 """Sample answers of one model under one condition, on one axis, with the engine that params.yaml names.
 
-Questions are asked under several decoding settings in one call of the engine, which runs a question once for all of
-them: each pair of a question and a further setting is a request of its own, with an id that names both, and so is a
+Each pair of a question and a further decoding setting is a request of its own, with an id that names both, and so is a
 question in each further style, under the default setting. The table says which in its column "setting".
 """
 
@@ -23,7 +22,7 @@ from pipeline.config.evaluation import DEFAULT_SETTING, StyleConfig
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.tries.trie import Trie, trie_levels
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.engines.sampling.conditioned_engine import check_engine, open_engine, request_encoder
+from pipeline.engines.sampling.conditioned_engine import check_engine, open_engine
 from pipeline.errors import ConfigError
 from pipeline.stages.resumable import resumable
 
@@ -79,6 +78,8 @@ def main(
     output: Path,
 ) -> None:
     """Write the generations of every prompt in ``prompts``; ``weights`` are the tries for the condition constrained."""
+    from pipeline.engines.loading.chat import message_encoder
+    from pipeline.engines.loading.model import load_tokenizer
     from pipeline.engines.sampling.generate import sample_seeds
     from pipeline.engines.sampling.text_engine import SampleRequest, sampling_law
 
@@ -100,7 +101,7 @@ def main(
     def sample(missing: Mapping[str, tuple[str, int, int]]) -> Iterator[dict[str, dict]]:
         chosen, protocol = config.models[model], answer_protocol(config, model, condition)
         law = sampling_law(settings, chosen, model_revision(model_report))
-        encode = request_encoder(chosen, model_report)
+        encode = message_encoder(load_tokenizer(chosen, model_revision(model_report)), chosen)
         tries = TrieStore(weights) if condition == "constrained" else None
         seeds: dict[str, dict[int, int]] = {}
         for prompt_id, index, seed in missing.values():

@@ -146,7 +146,6 @@ def test_server_in_two_halves(dag, server, with_engine, tmp_path):
 @pytest.mark.parametrize("kind", ["vllm", "openai"])
 def test_constrained_decoding_is_refused_before_anything_is_loaded(dag, with_engine, tmp_path, monkeypatch, kind):
     monkeypatch.setattr(generate_axis, "open_engine", None)
-    monkeypatch.setattr(generate_axis, "request_encoder", None)
     with pytest.raises(ConfigError, match=f"engine.kind: {kind} cannot restrict decoding to a trie"):
         run_stage(
             with_engine(kind), "generate-baselines-structured@embedded-constrained", output=tmp_path / "x.parquet"

@@ -90,10 +90,7 @@ def llama3_2() -> tuple[PreTrainedTokenizerFast, PreTrainedModel]:
 
 
 def gpt_oss() -> tuple[PreTrainedTokenizerFast, PreTrainedModel]:
-    """GPT-OSS: four experts, attention sinks, a sliding window in every other layer, its own output head.
-
-    ``write_stand_in`` stores the experts in MXFP4.
-    """
+    """GPT-OSS: four experts (stored in MXFP4), attention sinks, every other layer's window, its own output head."""
     tokenizer = tokenizers.gpt_oss()
     # Its default stretches the rotary frequencies of 4,096 positions to as many.
     shape = dict(SHAPE, intermediate_size=64, max_position_embeddings=131_072)

@@ -17,14 +17,10 @@ EXPERT_MATRICES = ("gate_up_proj", "down_proj")
 
 
 def quantise(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Round matrices to MXFP4, to the nearest value of each block's grid.
+    """Round float[E, I, O] weights of E experts from I inputs (a multiple of 32) to O outputs to MXFP4.
 
-    Args:
-        matrices: float[E, I, O], weights of E experts from I inputs to O outputs; I is a multiple of 32.
-
-    Returns:
-        Blocks uint8[E, O, I / 32, 16], two codes in a byte, the first in its low half, and scales uint8[E, O, I / 32],
-        exponents of two with bias 127.
+    Returns blocks uint8[E, O, I / 32, 16], two codes in a byte, the first in its low half, and scales
+    uint8[E, O, I / 32], exponents of two with bias 127.
     """
     rows = matrices.float().transpose(1, 2)
     blocks = rows.reshape(*rows.shape[:2], -1, BLOCK)

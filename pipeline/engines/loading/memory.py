@@ -6,10 +6,7 @@ import torch
 
 
 def length_buckets(lengths: Sequence[int], tokens_per_pass: int) -> list[list[int]]:
-    """Indices of sequences by pass, longest first; a pass has ``tokens_per_pass`` at most, padding included.
-
-    A sequence that is longer goes alone.
-    """
+    """Indices of sequences by pass, longest first; a pass has ``tokens_per_pass`` with padding, or one sequence."""
     buckets: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda item: (-lengths[item], item)):
         if not buckets or lengths[buckets[-1][0]] * (len(buckets[-1]) + 1) > tokens_per_pass:

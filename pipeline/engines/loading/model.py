@@ -81,14 +81,13 @@ def checkpoint_files(directory: Path) -> dict[str, str]:
 
 def load_tokenizer(config: ModelConfig, revision: str | None = None) -> PreTrainedTokenizerBase:
     """Load the tokenizer; remote code is never run. Raises ModelError."""
-    if is_local_path(config.checkpoint):
-        checkpoint_files(Path(config.checkpoint))
+    checkpoint, revision = config.checkpoint, revision or config.revision
+    if is_local_path(checkpoint):
+        checkpoint_files(Path(checkpoint))
     try:
-        return AutoTokenizer.from_pretrained(
-            config.checkpoint, revision=revision or config.revision, trust_remote_code=False
-        )
+        return AutoTokenizer.from_pretrained(checkpoint, revision=revision, trust_remote_code=False)
     except (OSError, ValueError) as error:
-        raise ModelError(f"cannot load the tokenizer of {config.checkpoint}: {first_line(error)}") from None
+        raise ModelError(f"cannot load the tokenizer of {checkpoint}: {first_line(error)}") from None
 
 
 def _dequantization(checkpoint: str, revision: str | None) -> dict[str, Any]:

@@ -1,12 +1,10 @@
-"""Open the engine that params.yaml names on a model under a condition, and encode requests without the model."""
+"""Open the engine that params.yaml names on a model under a condition."""
 
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.artifacts.model_report import model_revision
 from pipeline.config.conditions import adapter_directory, generation_settings, has_adapter
-from pipeline.config.models import ModelConfig
 from pipeline.config.params import Params
 from pipeline.engines.loading.conditioned_model import open_model, opened_once
 from pipeline.errors import ConfigError
@@ -22,14 +20,6 @@ def check_engine(config: Params, condition: str) -> None:
             f"engine.kind: {config.engine.kind} cannot restrict decoding to a trie, which the condition constrained "
             "needs; use transformers for it, or disable generate.constrained"
         )
-
-
-def request_encoder(config: ModelConfig, report: Path) -> Callable[[Sequence[Mapping[str, str]], bool], list[int]]:
-    """What turns messages into token ids, by the checkpoint's tokenizer alone; see ``ConditionedModel``."""
-    from pipeline.engines.loading.chat import message_encoder
-    from pipeline.engines.loading.model import load_tokenizer
-
-    return message_encoder(load_tokenizer(config, model_revision(report)), config)
 
 
 def open_engine(

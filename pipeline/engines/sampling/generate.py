@@ -71,14 +71,11 @@ def generate_prompts(
     skip_special_tokens: bool = True,
     stops: Sequence[str] = (),
 ) -> Iterator[list[tuple[int, int, Generation]]]:
-    """Sample one answer per seed of each prompt, and hand them over as they are finished.
+    """Sample one answer per seed of each prompt; yields index of the prompt, index of the seed, answer, as they finish.
 
     Every distinct prompt is run once, whatever its samples are drawn under (``temperature``, ``top_p`` and ``top_k``
     are of all prompts or one for each). Every sample draws step k with the k-th number of its own stream, so the rows
-    it is decoded with do not matter, up to rounding. With ``top_k`` 1 it is the most probable token. The model's own
-    generation_config plays no part. A protocol with channels needs ``skip_special_tokens`` off.
-
-    Yields index of the prompt, index of the seed and the answer; every pair once.
+    it is decoded with do not matter, up to rounding; with ``top_k`` 1 it takes the most probable token.
     """
     alike: dict[tuple[int, ...], list[int]] = {}
     for prompt, ids in enumerate(prompts):

@@ -1,8 +1,4 @@
-"""The interface of everything that samples answers: Hugging Face models, vLLM, and servers over HTTP.
-
-An engine is opened on one model under one condition. It takes many requests at once and hands over samples as they are
-finished, so that the caller can keep them.
-"""
+"""The interface of everything that samples answers: Hugging Face models, vLLM, and servers over HTTP."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +51,7 @@ class Sample:
 
 
 class TextEngine(Protocol):
-    """A model under a condition, ready to sample."""
+    """A model under a condition, ready to sample; samples are handed over as they are finished."""
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
         """Draw every sample of every request; hand them over in whole groups as they are finished.

@@ -1,9 +1,7 @@
 """vLLM in this process: many prompts per call, several samples per request, adapters as LoRA requests.
 
-Checked against vLLM 0.33.0. There, the n samples of a request have the seeds ``seed + i``, and share nothing but the
-prompt's keys and values. ``generation_config="vllm"`` and complete SamplingParams leave nothing to the checkpoint's own
-sampling defaults; ``ignore_eos`` with our own stop ids makes those the only ones. LoRA weights are rounded to the base
-model's dtype, so log-probabilities agree with ours to that rounding.
+Checked against vLLM 0.33.0. There, the n samples of a request have the seeds ``seed + i``. ``generation_config="vllm"``
+leaves nothing to the checkpoint's own sampling defaults, and ``ignore_eos`` makes our stop ids the only ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -103,14 +101,6 @@ class VllmEngine:
         return {token: entry.logprob for token, entry in output.outputs[0].logprobs[0].items()}
 
 
-def lora_rank(adapter: Path) -> int:
-    """The smallest max_lora_rank that takes the adapter. Raises ModelError."""
-    rank = read_json(adapter / "adapter_config.json")["r"]
-    if rank > LORA_RANKS[-1]:
-        raise ModelError(f"adapter {adapter} has rank {rank}; vLLM takes at most {LORA_RANKS[-1]}")
-    return min(allowed for allowed in LORA_RANKS if allowed >= rank)
-
-
 def open_vllm(
     config: ModelConfig,
     settings: VllmConfig,
@@ -132,7 +122,9 @@ def open_vllm(
         ) from None
     lora: dict[str, Any] = {}
     if adapter is not None:
-        lora = {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(adapter)}
+        rank = read_json(adapter / "adapter_config.json")["r"]
+        allowed = min((allowed for allowed in LORA_RANKS if allowed >= rank), default=rank)
+        lora = {"enable_lora": True, "max_loras": 1, "max_lora_rank": allowed}
     try:
         llm = LLM(
             model=config.checkpoint,

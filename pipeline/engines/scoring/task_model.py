@@ -1,9 +1,4 @@
-"""A model that answers the requests of tasks, in its chat template or in plain text.
-
-A text is encoded without adding special tokens, behind one BOS token where the tokenizer adds one and the template has
-not printed it. What follows a chat template is encoded by itself, as in training: the answer begins where the
-template ends.
-"""
+"""A model that answers the requests of tasks, in its chat template or in plain text."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -42,16 +37,16 @@ class TaskModel:
         self._doubles_bos = add_special_tokens and in_template
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a text, with at most one BOS unless ``add_special_tokens``."""
+        """Token ids of a text, behind one BOS where the tokenizer adds one and the template has not printed it."""
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         has_bos = ids[: len(self._bos)] == self._bos and not self._doubles_bos
         return ids if has_bos else [*self._bos, *ids]
 
     def encode_pair(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
-        """Token ids of a context and of its continuation; plain text is split as lm-evaluation-harness splits it.
+        """Token ids of a context and of its continuation, which behind a chat template is encoded by itself.
 
-        Blanks at the end of plain text go to the continuation. Both texts are encoded together and cut after as many
-        tokens as the context has alone, so that the continuation's first token is the one it has in running text.
+        Plain text is split as lm-evaluation-harness splits it: blanks at its end go to the continuation, and both are
+        encoded together and cut after as many tokens as the context has alone.
         """
         if self.in_template:
             return self.encode(context), self.tokenizer(continuation, add_special_tokens=False)["input_ids"]

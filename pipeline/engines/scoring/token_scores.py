@@ -1,8 +1,6 @@
-"""What a model thinks of tokens: the one place where states reach the output head.
+"""What a model thinks of tokens: the one place where states reach the output head, those of chosen positions alone.
 
-Only states of chosen positions reach it, ``POSITIONS_PER_CALL`` at a time, so memory for logits grows neither with the
-length of a text nor with the number of texts. Log-probabilities are normalised over the full vocabulary in float32
-whatever the model's dtype.
+Log-probabilities are normalised over the full vocabulary in float32 whatever the model's dtype.
 """
 
 import math
@@ -25,9 +23,7 @@ if TYPE_CHECKING:
     from peft import PeftModel
 
 POSITIONS_PER_CALL = 512
-"""Positions whose logits are held at a time: 297 MiB in float32 at 151,936 tokens, for a product that keeps a GPU
-busy and reads the head's weights seldom; 4 MiB at 2,048 tokens, which a CPU's cache holds."""
-
+"""Positions whose logits are held at a time: 297 MiB in float32 at 151,936 tokens; 4 MiB at 2,048 tokens."""
 DIRECTIONS = ("forward", "reverse")
 """Of a divergence: KL(base || model), or KL(model || base)."""
 LAWS_PER_CALL = 64

@@ -62,12 +62,10 @@ def tree_attention_mask(
 
 @torch.no_grad()
 def supports_tree_attention(model: torch.nn.Module) -> bool:
-    """Whether the model computes a packed tree as it computes the separate sequences.
+    """Whether the model computes a packed tree, with and without a cache, as it computes the separate sequences.
 
-    A small tree behind a short prompt is run packed without a cache, packed over the prompt's cache, and as plain
-    sequences. The root mean square difference of the log-probabilities is compared with the difference that ancestors
-    make: the tree has two nodes of the same token and depth whose parents differ. False also for attention that takes
-    no such mask (flash_attention_2) and for layers that keep a state instead of keys.
+    Log-probabilities may differ by a share of what ancestors make: two nodes of the probe have the same token and depth
+    and other parents. False also where attention takes no mask (flash_attention_2) or a layer keeps no keys.
     """
     model = causal_lm(model)
     was_training = model.training

@@ -1,8 +1,4 @@
-"""A model's log-probabilities after every prefix of a token tree, behind one prompt.
-
-The tree is walked depth first and cut into chunks of a token budget; a chunk holds its nodes and their ancestors and is
-one forward pass with tree attention over the prompt's cache.
-"""
+"""A model's log-probabilities after every prefix of a token tree, behind one prompt whose cache is shared."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple

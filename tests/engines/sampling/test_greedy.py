@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from transformers import Gemma3TextConfig, LlamaConfig
+from transformers import LlamaConfig
 
 from pipeline.engines.sampling.generate import generate_prompts
 from pipeline.engines.sampling.samplers import first_stop
@@ -76,14 +76,6 @@ def test_stop_strings_end_an_answer_and_are_no_part_of_it(model, tokenizer):
         assert answer.finish_reason == ("length" if end < 0 else "stop")
     (early,) = decode(model, tokenizer, prompts[1:2], stops=(free[1][0],))
     assert (early.text, early.finish_reason) == ("", "stop") and early.num_tokens < 12
-
-
-def test_sliding_windows(tokenizer):
-    layers = ["sliding_attention", "full_attention", "sliding_attention"]
-    model = tiny(Gemma3TextConfig(**SHAPE, sliding_window=6, layer_types=layers))
-    prompts = prompts_of(97)
-    for prompt, answer in zip(prompts, decode(model, tokenizer, prompts), strict=True):
-        assert answer.text == tokenizer.decode(loop(model, prompt, (), 12), skip_special_tokens=True)
 
 
 def test_first_stop():

@@ -82,21 +82,6 @@ def alone(model, prompt, seeds, *, stop_ids, max_new_tokens, temperature, top_p)
 LAWS = [{"temperature": 1.5, "top_p": 1.0}, {"temperature": 2.0, "top_p": 0.8}]
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("batch_size", [1, 3, 100])
-def test_a_sample_is_what_it_is_alone(small_model, law, batch_size):
-    seeds = sample_seeds(0, ("alone",), 16)
-    settings = {"stop_ids": STOPS, "max_new_tokens": 9, **law}
-    expected = alone(small_model, PROMPT, seeds, **settings)
-    assert {generation.finish_reason for generation in expected} == {"stop", "length"}
-    assert len({generation.num_tokens for generation in expected}) > 4
-    assert generate(small_model, Numbers(), PROMPT, seeds, batch_size=batch_size, **settings) == expected
-    chosen = [13, 3, 15, 8, 3]
-    some = [seeds[index] for index in chosen]
-    again = generate(small_model, Numbers(), PROMPT, some, batch_size=batch_size, **settings)
-    assert again == [expected[index] for index in chosen]
-
-
 LENGTHS = (11, 3, 20, 6, 1, 14)
 
 

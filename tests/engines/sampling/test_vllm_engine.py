@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.config.engine import VllmConfig
 from pipeline.engines.sampling.text_engine import EngineError
-from pipeline.engines.sampling.vllm_engine import lora_rank, open_vllm
+from pipeline.engines.sampling.vllm_engine import open_vllm
 from pipeline.errors import ArtifactError, ConfigError, ModelError
 from tests import vllm_stand_in
 from tests.engines.engine_cases import collect, follows, make_request, save_adapter, two_token_law
@@ -50,15 +50,6 @@ def test_requests(opened, tokenizer):
         assert (params.temperature, params.top_p, params.top_k, params.min_p) == (1.0, 1.0, 0, 0.0)
     # The artifact has each sample's own named seed.
     assert all(found[request.key, index].seed == seed for request in requests for index, seed in request.seeds.items())
-
-
-def test_law(opened, model, tokenizer):
-    stops = {tokenizer.eos_token_id}
-    engine = opened(samples_per_request=500)
-    for top_p in (1.0, 0.8):
-        request = make_request(tokenizer, 3000, top_p=top_p)
-        law = two_token_law(model, tokenizer, request, stops, top_p)
-        assert follows(collect(engine, [request]).values(), law) > 1e-4
 
 
 def test_adapter(opened, adapter, model, tokenizer, model_config):
@@ -109,6 +100,3 @@ def test_refusals(opened, tokenizer, monkeypatch, model_config, tmp_path):
         collect(opened(), [make_request(tokenizer, 1)])
     with pytest.raises(EngineError, match="returned 1 of 2 samples of p"):
         collect(opened(), [make_request(tokenizer, 2)])
-    (tmp_path / "adapter_config.json").write_text(json.dumps({"r": 600}))
-    with pytest.raises(ModelError, match="has rank 600; vLLM takes at most 512"):
-        lora_rank(tmp_path)

@@ -11,7 +11,6 @@ from pipeline.core.training.batches import collate
 from pipeline.core.training.examples import hard_example
 from pipeline.core.tries.token_tree import merge_sequences
 from pipeline.core.tries.trie import build_trie
-from pipeline.engines.loading.model import add_lora
 from pipeline.engines.scoring.tree_attention import supports_tree_attention, tree_attention_mask
 from pipeline.engines.scoring.tree_scorer import TreeScorer, trie_tree
 from pipeline.errors import ModelError
@@ -61,17 +60,6 @@ def test_equals_separate_sequences(name, trie):
     # Twice: scoring leaves the prompt's cache as it was.
     for _ in range(2):
         np.testing.assert_allclose(scorer.score_trie(prompt, trie), expected, atol=2e-5)
-
-
-def test_the_pipelines_model_with_an_adapter(model, model_config, trie):
-    adapted = add_lora(model, model_config, rank=2, alpha=4, dropout=0.0).eval()
-    for name, parameter in adapted.named_parameters():
-        if "lora_B" in name:
-            torch.nn.init.normal_(parameter, std=0.5)
-    scorer, expected = TreeScorer(adapted, token_budget=16), plain_edges(adapted, trie)
-    np.testing.assert_allclose(scorer.score_trie(scorer.prefill(PROMPT), trie), expected, atol=1e-4)
-    with adapted.disable_adapter():
-        assert np.abs(plain_edges(adapted, trie) - expected).max() > 1e-3
 
 
 @pytest.mark.parametrize("positions_per_call", [1, 10**4])
