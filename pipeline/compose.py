@@ -113,16 +113,6 @@ def first_difference(found: Any, expected: Any, key: str = "") -> str | None:
     return None
 
 
-def check_composed(params_path: Path, conf: Path) -> None:
-    """Raise ConfigError unless params.yaml is what conf/ composes to."""
-    expected = compose_params(conf, recorded_overrides(params_path.read_text()))
-    if difference := first_difference(read_yaml(params_path), expected):
-        raise ConfigError(
-            f"{params_path}: {difference} is not what conf/ composes to; the file was edited by hand or conf/ has "
-            f"changed. Run `make params`, or `dvc exp run -S {difference}=...` for a one-off change"
-        )
-
-
 def check_parts(params: Params) -> None:
     """Raise ConfigError where dvc.yaml lacks a file or parameter of a part of a stage: DVC would not know of it."""
     tables = dag_section(params)
@@ -154,7 +144,12 @@ def check(params: Path, conf: Path) -> None:
     """Raise ConfigError unless params.yaml and what follows from it are fresh, and all that must be pinned is."""
     # In `dvc exp run -S` a params.yaml that departs from conf/ is what was asked for.
     if "DVC_EXP_NAME" not in os.environ:
-        check_composed(params, conf)
+        expected = compose_params(conf, recorded_overrides(params.read_text()))
+        if difference := first_difference(read_yaml(params), expected):
+            raise ConfigError(
+                f"{params}: {difference} is not what conf/ composes to; the file was edited by hand or conf/ has "
+                f"changed. Run `make params`, or `dvc exp run -S {difference}=...` for a one-off change"
+            )
     check_derived(params)
     loaded = load_params(params)
     check_parts(loaded)

@@ -1,6 +1,5 @@
 """Running one stage: its parameters, paths, record, tracking and unfinished work, all from its declaration."""
 
-import argparse
 import contextlib
 import importlib
 import inspect
@@ -238,22 +237,20 @@ def lists_of(main: Callable[..., None]) -> set[str]:
     return {name for name, parameter in parameters if parameter.annotation == list[Path]}
 
 
-def _parser(module: str, description: str, stages: Sequence[Stage], lists: set[str]) -> argparse.ArgumentParser:
-    """The command line of a module's stages: what names a run, then paths to replace those of the declaration."""
-    parser = CommandParser(
-        prog=f"python -m {module}",
-        description=description,
-        epilog="\n".join(
-            f"{s.name}: {s.description}. Parameters: {', '.join(s.parameters) or 'none'}." for s in stages
-        ),
-    )
-    parser.add_argument(
-        "--params", type=Path, default=Path("params.yaml"), help="composed parameters (default: %(default)s)"
-    )
-    for name in _run_names(stages):
-        values = dict.fromkeys(stage.constants[name] for stage in stages if name in stage.constants)
-        complete = all(name in stage.constants for stage in stages)
-        parser.add_argument(f"--{name}", choices=list(values) if complete else None, help=f"the {name}")
+def command_line() -> None:
+    """Run the stage module that was started as ``python -m MODULE``.
+
+    Its options are what names a run, and paths to replace those of the declaration.
+    """
+    caller = sys.modules["__main__"]
+    module, lists = caller.__spec__.name, lists_of(caller.main)
+    stages = [stage for stage in DECLARED.values() if stage.module_name == module]
+    says = [f"{s.name}: {s.description}. Parameters: {', '.join(s.parameters) or 'none'}." for s in stages]
+    parser = CommandParser(prog=f"python -m {module}", description=caller.__doc__, epilog="\n".join(says))
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
+    names = list(dict.fromkeys(name for stage in stages for name in (*stage.constants, *stage.chosen_by)))
+    for name in names:
+        parser.add_argument(f"--{name}", help=f"the {name}")
     options: dict[str, tuple[Paths, str]] = {}
     for stage in stages:
         for kind, declared in (("read", stage.reads), ("written", stage.writes)):
@@ -264,22 +261,9 @@ def _parser(module: str, description: str, stages: Sequence[Stage], lists: set[s
         several = "+" if not isinstance(paths, str) or name in lists else None
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=Path, nargs=several, help=f"{kind} (default: {default})")
-    return parser
-
-
-def _run_names(stages: Sequence[Stage]) -> list[str]:
-    return list(dict.fromkeys(name for stage in stages for name in (*stage.constants, *stage.chosen_by)))
-
-
-def command_line(arguments: Sequence[str] | None = None) -> None:
-    """Run the stage module that was started as ``python -m MODULE``."""
-    caller = sys.modules["__main__"]
-    module = caller.__spec__.name
-    stages = [stage for stage in DECLARED.values() if stage.module_name == module]
-    parser = _parser(module, caller.__doc__ or "", stages, lists_of(caller.main))
-    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
+    given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
     params = given.pop("params")
-    chosen = {name: given.pop(name) for name in _run_names(stages) if name in given}
+    chosen = {name: given.pop(name) for name in names if name in given}
 
     def start() -> None:
         run = find_run(stages, load_params(params), chosen, given)

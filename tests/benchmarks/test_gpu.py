@@ -2,7 +2,6 @@
 
 import json
 import time
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -93,18 +92,6 @@ def test_a_case_that_fails_is_one_line_and_the_others_go_on(tmp_path, measured):
 def test_without_a_gpu_one_sentence_says_what_can_be_run(tmp_path):
     with pytest.raises(ConfigError, match=r"^no GPU: torch .*; `make gpu-check ARGS='--shapes tiny'` runs"):
         gpu.main(["tiny", "qwen3_8b"], 1.0, tmp_path)
-
-
-def test_an_engine_that_samples_another_law_is_named(monkeypatch):
-    class Sharper(cases.PlainGenerate):
-        def sample(self, requests):
-            return super().sample([replace(request, temperature=0.8) for request in requests])
-
-    monkeypatch.setattr(cases, "PlainGenerate", Sharper)
-    monkeypatch.setattr(preflight_law, "NUM_SAMPLES", 400)
-    model = cases.Measurements("tiny_llama3", "cpu", "float32", peak=None, ceiling=1.0, **SMALL)
-    with pytest.raises(ModelError, match="^plain generate: tiny_llama3: the samples do not follow"):
-        model.laws()
 
 
 @pytest.mark.parametrize("name", [name for name in SHAPES if (ROOT / f"conf/model/{name}.yaml").exists()])

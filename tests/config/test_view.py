@@ -75,14 +75,10 @@ def test_methods_properties_and_functions_see_the_same_restriction(params):
     view = view_of(params, "generate.open.num_samples", "models.embedded.chat")
     assert generation_settings(view, "open", "soft").num_samples == params.generate.open.num_samples
     assert answer_protocol(view, "embedded", "soft").answer("1") == "1"
-    for read, key in (
-        (lambda: one.area, "shape.height"),
-        (lambda: generation_settings(view, "open", "soft").temperature, "generate.open.temperature"),
-        (lambda: generation_settings(view, "open", "ssot"), "generate.ssot"),
-        (lambda: enabled_baselines(view.generate), "generate.ssot"),
-    ):
-        with pytest.raises(UndeclaredParameterError, match=key):
-            read()
+    with pytest.raises(UndeclaredParameterError, match=r"shape\.height"):
+        one.area  # noqa: B018
+    with pytest.raises(UndeclaredParameterError, match=r"generate\.ssot"):
+        enabled_baselines(view.generate)
 
 
 def test_looking_up_dotted_keys():

@@ -79,11 +79,6 @@ def digest(tmp_path):
         ("stage", "is too many", "are far too many"),
         ("stage", "LIMIT = 10", "# The largest number.\nLIMIT = 10\n'''Documented.'''"),
         ("stage", "    if count > LIMIT", "    # A comment.\n\n    if (count > LIMIT)"),
-        (
-            "stage",
-            "import numpy as np\nfrom pipeline import laws",
-            "from pipeline import laws\nimport os\nimport numpy as np",
-        ),
         ("hints", "pass", "size = 3"),
         ("unused", "pass", "size = 3"),
         ("errors", "'really'", "'truly'"),

@@ -135,7 +135,7 @@ def test_what_the_command_line_sets_leaves_the_preset():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("-m", "sweep=nothing"), "sweep: there is no 'nothing'; there are chosen, construction_cost"),
+        (("-m", "sweep=nothing"), "sweep: there is no 'nothing'; there are bins, chosen, construction_cost"),
         (("-m", "sweep=hard_ablaton"), "did you mean hard_ablation"),
         (("-m", "trian.soft.epochs=1,2"), "there is no key 'trian'; did you mean train"),
         (("train.soft.epoch=3",), "there is no key 'epoch'; did you mean epochs"),
