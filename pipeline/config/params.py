@@ -40,15 +40,6 @@ NEEDED = {
     "generate.selfreflect": ("selfreflect",),
 }
 """Sections that some axes need, and that old records lack."""
-RETIRED = (
-    ("prompts", "perturbations", "genetic"),
-    ("generate", "questions", "variants"),
-    ("generate", "perturbations", "settings"),
-    ("evaluate", "token_budget"),
-    ("tests", "bits_per_byte_margin"),
-    ("train", "soft", "estimator"),
-)
-"""Settings that are gone, and that old records still name."""
 Section = TypeVar("Section")
 MaxBins = Annotated[StrictInt, Field(ge=2, le=10_000_000)]
 
@@ -259,12 +250,5 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def load_params(path: Path) -> Params:
-    """Read and validate ``params.yaml``; of a record, without RETIRED. Raises ConfigError."""
-    values = read_yaml(path)
-    for *sections, key in RETIRED:
-        found: Any = values
-        for section in sections:
-            found = found.get(section) if isinstance(found, dict) else None
-        if isinstance(found, dict):
-            found.pop(key, None)
-    return validate(with_conditions(values), source=str(path))
+    """Read and validate ``params.yaml``. Raises ConfigError."""
+    return validate(with_conditions(read_yaml(path)), source=str(path))
