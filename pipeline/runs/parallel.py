@@ -26,10 +26,6 @@ from pipeline.runs.dvc_process import end, last_error, start_dvc
 LOGS, SECONDS_BETWEEN_LOOKS = Path("outputs/parallel"), 0.05
 
 
-class StagesFailedError(PipelineError):
-    """Some stages failed; the others ran."""
-
-
 def log_of(name: str) -> Path:
     """The log of a stage, which runs append to."""
     return LOGS / f"{name.replace('@', '-')}.log"
@@ -121,7 +117,7 @@ def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
     Raises:
         ConfigError: params.yaml is not what conf/ composes to, a target is unknown, or there are too few GPUs.
         BusyError: Another process does the same in this checkout.
-        StagesFailedError: Stages failed, after all others have run.
+        PipelineError: Stages failed, after all others have run.
     """
     check(Path("params.yaml"), Path("conf"))
     params = load_params(Path("params.yaml"))
@@ -138,7 +134,7 @@ def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
     done, failed, skipped = map(len, (runner.done, runner.failed, runner.skipped))
     print(f"{done} done, {failed} failed, {skipped} skipped", file=sys.stderr)
     if runner.failed:
-        raise StagesFailedError(
+        raise PipelineError(
             f"failed: {', '.join(runner.failed)}; the logs are in {LOGS}. `make tables` reports what there is"
         )
 

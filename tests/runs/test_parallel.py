@@ -16,9 +16,9 @@ from pipeline.artifacts.locks import exclusive
 from pipeline.config.params import validate
 from pipeline.dag.declaration import Stage
 from pipeline.dag.graph import StageGraph, stages_out_of_date
-from pipeline.errors import BusyError, ConfigError
+from pipeline.errors import BusyError, ConfigError, PipelineError
 from pipeline.runs.dvc_process import failed_stages, last_error
-from pipeline.runs.parallel import Runner, StagesFailedError, main
+from pipeline.runs.parallel import Runner, main
 from pipeline.sweep.run import initialise_dvc
 from tests.conftest import ROOT
 
@@ -111,7 +111,7 @@ def locked_stages(project: Path) -> set[str]:
 
 
 def test_side_by_side_with_a_failure_in_between(project, capfd):
-    with pytest.raises(StagesFailedError, match="failed: score@b; the logs are in"):
+    with pytest.raises(PipelineError, match="failed: score@b; the logs are in"):
         run(project)
     printed = capfd.readouterr().err
     assert "FAILED score@b: error: b is not to be had; log: " in printed
