@@ -174,8 +174,8 @@ class RetentionTask:
         return self._render([{"role": "user", "content": text}]) if self._render else text
 
     def outcomes(self, responses: Sequence[Any]) -> list[Outcome]:
-        """Every metric of every item, from the responses to ``requests`` in order: (log-likelihood in nats, anything),
-        or a mapping with text, num_tokens and finish_reason."""
+        """Every metric of every item, from the responses to ``requests`` in order: log-likelihoods in nats, or
+        a mapping with text, num_tokens and finish_reason."""
         return [
             Outcome(place, metric, *self._outcome(metric, item, responses[own]))
             for metric in METRICS[self.name]
@@ -184,7 +184,7 @@ class RetentionTask:
 
     def _outcome(self, metric: str, item: Item, responses: Sequence[Any]) -> tuple[float, dict[str, Any]]:
         if not isinstance(item.gold, str):
-            values = [value for value, _ in responses]
+            values = list(responses)
             return _choice_value(metric, item, np.array(values)), {"log_likelihoods": values, "gold": item.gold}
         (answer,) = responses
         extracted = _extracted(metric, answer["text"])

@@ -3,13 +3,20 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from pipeline.core.tries.token_tree import merge_sequences
 from pipeline.engines.loading.chat import text_bos
 from pipeline.engines.loading.model import position_logits
 from pipeline.engines.sampling.generate import generate_prompts
 from pipeline.engines.scoring.token_scores import RowScorer
+from pipeline.engines.scoring.tree_attention import supports_tree_attention
+from pipeline.engines.scoring.tree_scorer import TreeScorer
+
+SHORTEST_SHARED = 16
+"""Tokens that all contexts must begin with to be read once for all of them."""
 
 
 class TaskModel:
@@ -58,15 +65,12 @@ class TaskModel:
     def answer(self, request_type: str, arguments: Sequence[tuple]) -> Iterator[list[tuple[int, Any]]]:
         """Answer requests of one type: index and response of each, as they are done.
 
-        ``loglikelihood``: of (context, continuation), (log-likelihood in nats, whether greedy decoding gives it);
+        ``loglikelihood``: of (context, continuation), the log-likelihood in nats;
         ``generate_until``: of (context, stop strings), the same for all, greedy decoding's text, num_tokens and
         finish_reason.
         """
         if request_type == "loglikelihood":
-            pairs = [self.encode_pair(*pair) for pair in arguments]
-            rows, starts = [[*context, *rest] for context, rest in pairs], [len(context) for context, _ in pairs]
-            for scored in RowScorer(position_logits(self.model), self.tokens_per_pass).score(rows, starts):
-                yield [(place, (float(each[:, 0].sum()), bool(each[:, 1].all()))) for place, each in scored]
+            yield from self._log_likelihoods([self.encode_pair(*pair) for pair in arguments])
             return
         (stops,) = {tuple(stops) for _, stops in arguments}
         prompts = [self.encode(context) for context, _ in arguments]
@@ -84,3 +88,37 @@ class TaskModel:
         ):
             fields = ("text", "num_tokens", "finish_reason")
             yield [(place, {name: getattr(answer, name) for name in fields}) for place, _, answer in answers]
+
+    def _log_likelihoods(self, pairs: Sequence[tuple[list[int], list[int]]]) -> Iterator[list[tuple[int, float]]]:
+        """Log-likelihood of each continuation behind its context, a context at a time.
+
+        What all contexts begin with (a few-shot prompt) is read once, and what continuations of a context share, too,
+        where the model takes masks for token trees.
+        """
+        if not supports_tree_attention(self.model):
+            rows, starts = [[*context, *rest] for context, rest in pairs], [len(context) for context, _ in pairs]
+            for scored in RowScorer(position_logits(self.model), self.tokens_per_pass).score(rows, starts):
+                yield [(place, float(each[:, 0].sum())) for place, each in scored]
+            return
+        by_context: dict[tuple[int, ...], list[int]] = {}
+        for place, (context, _) in enumerate(pairs):
+            by_context.setdefault(tuple(context), []).append(place)
+        first, last = min(by_context), max(by_context)
+        differ = (place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+        shared = next(differ, min(len(first), len(last)))
+        trees = {}
+        for context, places in by_context.items():
+            read = shared if shared >= SHORTEST_SHARED else len(context)
+            trees[context] = read, *merge_sequences([[*context[read:], *pairs[place][1]] for place in places])
+        # A pass holds the whole tree of a context.
+        scorer = TreeScorer(self.model, max(len(tree) for _, tree, _ in trees.values()))
+        before, prompt = None, None
+        for context, (read, tree, nodes_of) in trees.items():
+            if context[:read] != before:
+                before, prompt = context[:read], scorer.prefill(context[:read])
+            continued = [nodes[len(context) - read :] for nodes in nodes_of]
+            log_probabilities = scorer.score_nodes(prompt, tree, np.unique(np.concatenate(continued)))
+            yield [
+                (place, float(log_probabilities[nodes].sum()))
+                for place, nodes in zip(by_context[context], continued, strict=True)
+            ]

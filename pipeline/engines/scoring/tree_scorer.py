@@ -76,6 +76,13 @@ class TreeScorer:
                 out[places] = candidate_log_probabilities(self._logits_at, chosen, owners, tokens[places])
         return out
 
+    def score_nodes(self, prompt: Prefill, tree: TokenTree, nodes: np.ndarray) -> np.ndarray:
+        """Log-probabilities of the tokens of some nodes int64[n] behind their parents: float64[N], nats, else NaN."""
+        values, ordered = np.full(len(tree), np.nan), nodes[np.argsort(tree.parents[nodes], kind="stable")]
+        counts = np.bincount(tree.parents[ordered] + 1, minlength=len(tree) + 1)
+        values[ordered] = self.score_edges(prompt, tree, np.concatenate([[0], np.cumsum(counts)]), tree.tokens[ordered])
+        return values
+
     def path_scorer(
         self, prompt_ids: Sequence[int], tokens: np.ndarray
     ) -> Callable[[Sequence[Sequence[int]]], np.ndarray]:

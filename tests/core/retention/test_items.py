@@ -30,11 +30,11 @@ def test_truthful_qa():
     task = RetentionTask("tinyTruthfulQA", {"validation": rows})
     assert [arguments[1] for _, arguments in task.requests] == [" best", " good", " bad", " best", " bad", " worse"]
     weights = (0.2, 0.1, 0.3, np.exp(-1.0), np.exp(-2.0), np.exp(-3.0))
-    responses = [(float(np.log(weight)), False) for weight in weights]
+    responses = [float(np.log(weight)) for weight in weights]
     found = values(task.outcomes(responses))
     assert found["mc2"] == pytest.approx([0.3 / 0.6]) and found["acc"] == [1.0]
     # The same answers with likelihoods that float64 has no number for.
-    tiny = [(value - 2000.0, greedy) for value, greedy in responses]
+    tiny = [value - 2000.0 for value in responses]
     assert values(task.outcomes(tiny))["mc2"] == pytest.approx([0.5])
 
 
@@ -94,7 +94,7 @@ ANSWERS = (
 def made_up_responses(requests, rows):
     """Random log-likelihoods, or answers to problems that are right in some forms alone."""
     if requests[0][0] == "loglikelihood":
-        return [(float(value), False) for value in np.random.default_rng(0).normal(-20, 8, len(requests))]
+        return [float(value) for value in np.random.default_rng(0).normal(-20, 8, len(requests))]
     texts = [
         ANSWERS[place % len(ANSWERS)].format(answer=row["answer"], number=row["answer"].split("#### ")[-1])
         for place, row in enumerate(rows)

@@ -79,9 +79,16 @@ def answers(asked, kind, arguments):
     return [found[place] for place in range(len(arguments))]
 
 
-def test_log_likelihoods_in_the_order_of_the_requests(model, tokenizer):
+FEW_SHOT = "Generate exactly ONE number. Output ONLY the number. " * 3
+
+
+@pytest.mark.parametrize("trees", [True, False])
+@pytest.mark.parametrize("shown", ["", FEW_SHOT], ids=["nothing in common", "few-shot"])
+def test_log_likelihoods_in_the_order_of_the_requests(model, tokenizer, monkeypatch, shown, trees):
+    monkeypatch.setattr("pipeline.engines.scoring.task_model.supports_tree_attention", lambda _: trees)
     asked = task_model(model, tokenizer)
-    pairs = [("Generate exactly ONE number." * size, f" {word}") for size in (3, 1, 2) for word in ("a", "Output ONLY")]
+    starts = [f"{shown}{first} exactly ONE" for first in ("random", "number", "Generate", "Generate exactly")]
+    pairs = [(start, f" {word}") for word in ("a", "Output ONLY", "Output") for start in starts]
     expected = [plain(model, *asked.encode_pair(*pair)) for pair in pairs]
-    np.testing.assert_allclose([value for value, _ in answers(asked, "loglikelihood", pairs)], expected, atol=1e-4)
-    assert len({round(value, 3) for value in expected}) == len(pairs)
+    np.testing.assert_allclose(answers(asked, "loglikelihood", pairs), expected, atol=1e-4)
+    assert len({round(value, 3) for value in expected}) >= 10
