@@ -42,9 +42,7 @@ def class_counts(answers: Sequence[str | Invalid], law: FiniteLaw) -> tuple[np.n
 def evaluate_law(
     prompt: Prompt, answers: Sequence[str | Invalid], *, seed: int, names: tuple[str, ...], floor_replicates: int
 ) -> dict[str, Any]:
-    """The answers to a prompt, one of each generation, against its law, as a row of the per-prompt table with
-    ``arrays``; ``names`` are model and condition.
-    """
+    """The answers to a prompt, one of each generation, as a row with ``arrays``; ``names`` are model and condition."""
     law, name = prompt.law, prompt.prompt_id
     numeric = not isinstance(law, FiniteLaw) or law.values is not None
     halves = random_stream(seed, "half samples", "laws", *names, prompt.split, name)

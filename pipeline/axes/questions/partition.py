@@ -35,10 +35,8 @@ def styled_answer(reply: str | Invalid, style: StyleConfig | None, question: Que
 
 
 def mentioned(reply: str, question: Question) -> str | None:
-    """The spelling of a known answer that a reply mentions, of several the longest; else the reply itself.
-
-    None for a reply without a letter or digit, and for one that mentions answers of several classes.
-    """
+    """The spelling of a known answer that a reply mentions, of several the longest; else the reply itself. None without
+    a letter or digit, and where it mentions answers of several classes."""
     words = f" {normalise(reply)} "
     if not words.strip():
         return None

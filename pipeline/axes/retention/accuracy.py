@@ -1,9 +1,6 @@
-"""TinyBenchmarks and GSM8K by column: gp-IRT, accuracy, and whether accuracy is that of the base checkpoint.
-
-A column is a task under one metric, as in the paper's Table 21; GSM8K has two (strict and flexible extraction of the
-same answers). The mean over tasks counts GSM8K once, by flexible extraction; the paper's mean counts both. The whole
-of GSM8K has columns of its own, with an accuracy and no gp-IRT; it enters neither mean, unless there is nothing else.
-"""
+"""TinyBenchmarks and GSM8K by column (a task under one metric, the paper's Table 21): gp-IRT and accuracy against base.
+The mean over tasks counts GSM8K once, by flexible extraction (the paper's counts both); the whole of GSM8K has an
+accuracy alone and enters no mean, unless there is nothing else."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -89,13 +86,9 @@ def against_base(
     seed: int,
     names: tuple[str, ...],
 ) -> pd.DataFrame:
-    """Tests of accuracy by column and of all tasks together, TEST_COLUMNS; float64[items, columns] each.
-
-    The differences are the changes of the accuracies in ``rows``; p_difference flips the signs of the items'
-    differences, every task with the same weight. All tasks together are the primary question, because 100 items of a
-    task seldom show anything. Where base is right no more often than the margin there is nothing to lose, and nothing
-    is said.
-    """
+    """Tests of accuracy by column and of all tasks together (the primary question), TEST_COLUMNS; float64[items,
+    columns] each. p_difference flips the signs of the items' differences, every task with the same weight. Where base
+    is right no more often than the margin, nothing is said."""
     tests = []
     for row in rows:
         members = mean_columns(list(own.columns)) if row["split"] == ALL_PARTS else [row["split"]]
