@@ -14,11 +14,8 @@ def strip_quotes(text: str) -> str:
 
 
 def normalise_answer(text: str | Invalid) -> str | Invalid:
-    """The paper's normalisation of an open-ended answer (Section 4.2); a reason passes through.
-
-    The reasoning trace is stripped, the first line that is not blank is taken, runs of white space become one space,
-    and one pair of quotes is stripped. Case and punctuation stay.
-    """
+    """The paper's normalisation of an open-ended answer (Section 4.2): the first line that is not blank behind the
+    reasoning trace, with single spaces and without one pair of quotes; a reason passes through."""
     if isinstance(text, Invalid):
         return text
     answer = strip_reasoning(text)
