@@ -45,13 +45,7 @@ def _check_weights(
 
 
 def main(
-    run: StageRun,
-    model: str,
-    model_report: Path,
-    prompts: list[Path],
-    open_prompts: Path,
-    output: Path,
-    details: Path,
+    run: StageRun, model: str, model_report: Path, prompts: list[Path], open_prompts: Path, output: Path, details: Path
 ) -> None:
     """Write ``output``, which names the checks that were passed, and its numbers to ``details``."""
     import torch

@@ -17,11 +17,7 @@ from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.prompts.text_answers import normalise_answer
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.law_check import (
-    total_variation_deviations,
-    total_variation_floors,
-    total_variations,
-)
+from pipeline.core.statistics.law_check import total_variation_deviations, total_variation_floors, total_variations
 from pipeline.core.statistics.summarise import Statistic, aggregate_of
 
 SAMPLED = ("law_total_variation", "law_wasserstein_1_normalised")

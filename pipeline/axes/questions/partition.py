@@ -7,14 +7,7 @@ import pandas as pd
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN, read_answers
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.axes.questions.answers import PARTITION_COLUMNS, answer_text
-from pipeline.axes.questions.question import (
-    NO_ANSWER,
-    Question,
-    classify,
-    known_classes,
-    normalise,
-    read_questions,
-)
+from pipeline.axes.questions.question import NO_ANSWER, Question, classify, known_classes, normalise, read_questions
 from pipeline.config.conditions import answer_protocol
 from pipeline.config.evaluation import StyleConfig
 from pipeline.core.prompts.number_answers import Invalid

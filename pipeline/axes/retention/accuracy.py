@@ -28,11 +28,6 @@ CONTINUOUS_METRICS = ("mc2",)
 """Metrics whose values lie in [0, 1]; all others are 0 or 1."""
 
 
-def is_rate(column: str) -> bool:
-    """Whether the values of a column are 0 or 1."""
-    return ALL_COLUMNS[column][1] not in CONTINUOUS_METRICS
-
-
 def mean_columns(columns: Collection[str]) -> list[str]:
     """The columns that a mean over tasks is over: one per task."""
     left_out = [column for column in GSM8K_COLUMNS if column in columns][1:]
@@ -63,9 +58,10 @@ def split_statistics(
         return Statistic((), mean)
 
     members = mean_columns(columns)
-    splits = {
-        column: ([column], {"accuracy": (share_of if is_rate(column) else mean_of)(column)}) for column in columns
-    }
+    splits = {}
+    for column in columns:
+        statistic_of = mean_of if ALL_COLUMNS[column][1] in CONTINUOUS_METRICS else share_of
+        splits[column] = [column], {"accuracy": statistic_of(column)}
     splits[ALL_PARTS] = members, {"accuracy": mean_over(members, by_irt=False)}
     for split, (own, statistics) in splits.items():
         if own[0] in COLUMNS:

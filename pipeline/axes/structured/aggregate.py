@@ -21,10 +21,7 @@ FAMILY_VALID_RATE = replace(
 """Of a family, whose answers come by prompt. With one prompt per family, as in the paper's selection of unseen
 parameters, there is no level of prompts: the interval is for redrawing that prompt's answers."""
 _W1 = "wasserstein_1_normalised"
-DISTANCES = {
-    **dict.fromkeys((_W1, "pit_wasserstein_1"), "num_valid"),
-    "pit_wasserstein_1_all_answers": "num_samples",
-}
+DISTANCES = {**dict.fromkeys((_W1, "pit_wasserstein_1"), "num_valid"), "pit_wasserstein_1_all_answers": "num_samples"}
 _OF_DISTANCES = {name: aggregate_of(name, size=total(size)) for name, size in DISTANCES.items()}
 OF_ANSWERS = {**_OF_DISTANCES, "valid_rate": VALID_RATE}
 OF_FAMILIES = {

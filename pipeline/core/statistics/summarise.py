@@ -69,9 +69,7 @@ def ratio_of(numerator: str, denominator: str, size: Callable[[pd.DataFrame], fl
 
 
 def aggregate_of(
-    column: str,
-    statistic: intervals.Statistic = "family_median",
-    size: Callable[[pd.DataFrame], float] | None = None,
+    column: str, statistic: intervals.Statistic = "family_median", size: Callable[[pd.DataFrame], float] | None = None
 ) -> Statistic:
     """A column of prompts, which come in families, by ``intervals.combine``. Arrays "COLUMN deviations" are how the
     value varies with its samples, which are then resampled as well; "COLUMN floors" are the scores of perfect
