@@ -1,8 +1,5 @@
-"""Files and directories that appear whole: written in a hidden place beside the target, then moved there.
-
-The next writer removes what a killed one left over. A kill between the two renames that replace a directory costs it;
-DVC then makes it again.
-"""
+"""Files and directories that appear whole: written in a hidden place beside the target, then moved there. The next
+writer removes what a killed one left over; DVC makes a directory again that a kill between two renames costs."""
 
 import contextlib
 import os

@@ -15,12 +15,9 @@ from pipeline.errors import BusyError, ConfigError
 
 @contextlib.contextmanager
 def exclusive(directory: Path, what: str) -> Iterator[None]:
-    """Hold the lock of ``directory``, which need not exist, for the work ``what`` ("train-soft qwen3_14b").
-
-    It is ``flock`` on ``DIRECTORY.lock``: a file that is left over blocks nobody, and it holds between machines whose
-    shared file system passes ``flock`` on. Raises BusyError with the holder's process id, host and start at once where
-    another has it, and ConfigError where the file system has no locks.
-    """
+    """Hold the lock of ``directory``, which need not exist, for the work ``what`` ("train-soft qwen3_14b"): ``flock``
+    on ``DIRECTORY.lock``, so a file that is left over blocks nobody. Raises BusyError with the holder's process id,
+    host and start where another has it, and ConfigError where the file system has no locks."""
     path = directory.with_name(directory.name + ".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
 

@@ -1,9 +1,5 @@
-"""The axes of evaluation: a folder with a module ``evaluate`` is one.
-
-It has ``__init__`` (AXIS, what the rest of the pipeline knows of it), ``stages`` (its parts of the stages),
-``evaluate`` (from what models answered to metrics, without a model), ``metrics`` (METRICS, each in words), ``report``
-(REPORT, its tables and figures), and whatever computation is its own.
-"""
+"""The axes of evaluation: a folder with a module ``evaluate`` (metrics from what models answered, without a model) is
+one. ``__init__`` has AXIS, ``metrics`` METRICS, ``report`` REPORT, ``stages`` its parts of the stages."""
 
 import importlib
 from pathlib import Path

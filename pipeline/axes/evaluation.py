@@ -16,11 +16,6 @@ from pipeline.dag.execution import StageRun
 from pipeline.errors import UnavailableError
 
 
-def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN: an undefined number becomes null."""
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-
-
 def _why_unavailable(run: StageRun, condition: str) -> str:
     """Why what a run reads of a condition is not there; empty where all of it is."""
     places = (
@@ -73,7 +68,9 @@ class ModelEvaluation:
         options |= {"seed": self._run.params.seed, "names": names, "replicates": replicates}
         numbers = summarise(rows, statistics, floors=floors, split=split, **options)
         for row in numbers:
-            self._metrics[row["condition"]].append(_finite({"axis": self._axis, "model": self._model, **row}))
+            # JSON has no NaN: an undefined number becomes null.
+            finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+            self._metrics[row["condition"]].append({"axis": self._axis, "model": self._model, **finite})
         return numbers
 
     def add_table(self, condition: str, name: str, table: pd.DataFrame) -> None:

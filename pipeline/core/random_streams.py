@@ -1,7 +1,4 @@
-"""Named random streams: every draw in the pipeline comes from a seed and a tuple of names.
-
-So results do not change with batch size, order or interruption.
-"""
+"""Every draw comes from a seed and a tuple of names, so it changes with no batch size, order or interruption."""
 
 import hashlib
 import json

@@ -11,12 +11,9 @@ def sample_tokens(
     rows: torch.Tensor | None = None,
     top_k: int | None = None,
 ) -> torch.Tensor:
-    """int64[N], one token per uniform number, float64[N] in [0, 1), from softmax(logits / temperature) of float[R, V].
-
-    In float64: sample n gets the first token of row ``rows[n]`` (int64[N], None for row n), in id order (of probability
-    when top_p < 1), at which the cumulative mass exceeds uniforms[n]. ``top_k`` leaves out tokens less probable than
-    the k-th first (ties stay, as in transformers); ``top_p`` keeps the smallest most-probable set with this mass.
-    """
+    """int64[N], one token per uniform number, float64[N] in [0, 1), from softmax(logits / temperature) of float[R, V]:
+    of row ``rows[n]`` (int64[N], None for n) the first in id order (of probability when top_p < 1) at which the float64
+    cumulative mass exceeds uniforms[n]. ``top_k`` keeps ties; ``top_p`` keeps the smallest most-probable set."""
     if top_k is not None and top_k < logits.shape[-1]:
         logits = logits.masked_fill(logits < logits.topk(top_k, dim=-1).values[..., -1:], -torch.inf)
     probabilities = torch.softmax(logits.double() / temperature, dim=-1)

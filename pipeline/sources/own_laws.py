@@ -35,10 +35,8 @@ class LawCase(NamedTuple):
 
 
 def own_prompts(laws: Mapping[str, str], project: Path = Path()) -> tuple[list[Prompt], list[Prompt]]:
-    """Prompts of all laws, files by name below ``project``: those to train on, and those of the axis laws.
-
-    Raises ConfigError for a file that is no law's, ArtifactError for a table that has not what the law says.
-    """
+    """Prompts to train on and those of the axis laws, of files by name below ``project``. Raises ConfigError for a file
+    that is no law's, ArtifactError for a table that has not what the law says."""
     train: list[Prompt] = []
     test: list[Prompt] = []
     for name, file in laws.items():

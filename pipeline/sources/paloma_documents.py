@@ -70,10 +70,8 @@ def _document(line: bytes, where: str) -> str:
 
 
 def find_documents(root: Path, slices: Sequence[str], split: str, max_per_slice: int | None) -> list[DocumentFile]:
-    """The files to score, slice by slice, each read through once: a bad line is reported before anything is scored.
-
-    With ``max_per_slice`` the first so many documents of each slice are kept, in the order of the files' names.
-    """
+    """The files to score, the first ``max_per_slice`` documents of each slice in the order of the files' names; a bad
+    line is reported before anything is scored."""
     found = []
     for name in slices:
         files, members, left = sorted((root / name / split).glob("*.jsonl.gz")), [], max_per_slice

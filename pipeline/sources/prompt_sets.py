@@ -56,10 +56,8 @@ def _read_split(source: str, revision: str | None, split: str, fields: Sequence[
 
 
 def read_rows(key: str, source: str, revision: str | None, split: str | None, fields: Sequence[str]) -> Sequence[Row]:
-    """Rows, which must have ``fields``, of a JSON-lines file or a data set.
-
-    A file's rows have a field ``split`` where one is asked for; of a data set a split must be named.
-    """
+    """Rows with ``fields`` of a data set's split, or of a JSON-lines file (by a field ``split`` where one is asked
+    for)."""
     rows: dict[str, Sequence[Row]] = {}
     if Path(source).is_file():
         found = read_json_lines(Path(source), fields if split is None else (*fields, "split"))
@@ -124,10 +122,8 @@ def read_novelty_prompts(config: NoveltyPromptsConfig, revision: str | None) -> 
 
 
 def read_instructions(config: InstructionsConfig, revision: str | None, seed: int) -> list[TextPrompt]:
-    """General instructions in the source's order; the category is the kind, the split "anchor" or "held_out".
-
-    An instruction without an id gets a digest of its text for one. ``seed`` is the root of the held-out ones' draw.
-    """
+    """General instructions in the source's order: the category is the kind, a missing id a digest of the text, the
+    split "anchor" or "held_out", drawn from ``seed``."""
     prompts: dict[str, TextPrompt] = {}
     rows = read_rows(f"{INSTRUCTIONS}.split", config.source, revision, config.split, ("prompt",))
     texts: set[str] = set()

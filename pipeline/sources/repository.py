@@ -49,10 +49,8 @@ def fetched(
     files: Sequence[str] | None = None,
     without: Sequence[str] | None = None,
 ) -> Path:
-    """Directory with a repository's files at a revision, downloaded unless the cache has them.
-
-    ``files`` and ``without`` are patterns. Raises ModelError, or for a data set ArtifactError.
-    """
+    """Directory with a repository's files at a revision, downloaded unless the cache has them; ``files`` and
+    ``without`` are patterns. Raises ModelError, or for a data set ArtifactError."""
     from httpx import HTTPError
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (

@@ -39,11 +39,8 @@ def pinned_revisions(config: RetentionConfig) -> dict[str, str | None]:
 
 
 def read_task(config: RetentionConfig, task: str, revisions: Mapping[str, str | None]) -> "DatasetDict":
-    """The splits of a task that its items and few-shot examples come from.
-
-    A local folder has a file of JSON lines per split (``train.jsonl``, ``test.jsonl``, which GSM8K's own repository
-    has), or is a copy of the hub's repository; either has the hub's column names.
-    """
+    """The splits of a task that its items and few-shot examples come from; a local folder is a copy of the hub's
+    repository or has a file of JSON lines per split (``train.jsonl``), with the hub's column names."""
     import datasets
 
     datasets.disable_progress_bars()

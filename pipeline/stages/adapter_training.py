@@ -69,15 +69,10 @@ def train_adapter(
     output: Path,
     open_anchors: Callable[["PreTrainedTokenizerBase", Encode, int], "Term"] | None = None,
 ) -> None:
-    """Train one adapter towards one or two targets and write it with its log and provenance.
-
-    ``open_anchors`` makes a further term of the loss, of the model's tokenizer, encoder and the number of steps. Every
-    process of a distributed run calls this; the first one writes.
-
-    Raises:
-        ConfigError: The processes are not those of the section ``distributed``, or a step has too few passes for them.
-        BusyError: Another run trains the same adapter.
-    """
+    """Train one adapter towards one or two targets and write it with its log and provenance, in every process of a
+    distributed run. ``open_anchors`` makes a further term of the model's tokenizer, encoder and the number of steps.
+    Raises ConfigError for other processes than the section ``distributed`` says or too few passes, BusyError where
+    another run trains the same adapter."""
     from pipeline.engines.loading.chat import request_encoder
     from pipeline.engines.loading.model import load_tokenizer
     from pipeline.engines.training import fit
@@ -162,12 +157,9 @@ def _model_with_adapter(
 def _terms(
     config: Params, model: str, method: str, prompts: Sequence[Prompt], targets: Sequence[Target], encode: Encode
 ) -> tuple[int, list["Term"]]:
-    """The number of steps, and a term of their loss for each target.
-
-    Streams are named by the target, so that methods with a target in common start from the same adapter and see the
-    same draws. Two targets share a step's examples, and the number of steps is between those of each alone. Raises
-    ConfigError where a target would have no examples in a step.
-    """
+    """The number of steps, and a term of their loss for each target. Streams are named by the target, so methods with
+    one in common see the same draws. Two share a step's examples, and the number of steps is between those of each
+    alone. Raises ConfigError where a target would have no examples in a step."""
     from pipeline.engines.training.fit import Term
 
     shares = target_shares(config.methods[method])

@@ -1,8 +1,5 @@
-"""Build the token prefix tries of an output space for one tokenizer (Eq. 1).
-
-With ``max_bins: null`` there is nothing to enumerate: the laws and the tokenizer's digit rule
-are written, from which the targets of any prefix follow.
-"""
+"""Build the token prefix tries of an output space for one tokenizer (Eq. 1), or with ``max_bins: null`` the laws and
+the tokenizer's digit rule, from which the targets of any prefix follow."""
 
 from pathlib import Path
 
@@ -19,10 +16,7 @@ from pipeline.errors import ConfigError
 
 
 def main(run: StageRun, model: str, model_report: Path, space: str, source: Path, output: Path) -> None:
-    """Write the tries of every prompt in ``source`` as memory-mappable arrays, or what they follow from.
-
-    ``source`` is a table of output spaces; where ``max_bins`` is null, one of prompts.
-    """
+    """Write what ``source`` (output spaces; prompts where ``max_bins`` is null) gives, as memory-mappable arrays."""
     from pipeline.engines.loading.digit_rule import answer_tokens, tries_of
     from pipeline.engines.loading.model import load_tokenizer
 

@@ -1,8 +1,5 @@
-"""Check a checkpoint and its tokenizer before any costly work, and record their identity.
-
-Stops with one sentence if a file is missing, the answer terminator is not a token, the request has a wrong BOS token,
-or a canonical number does not survive the tokenizer. No weights are loaded.
-"""
+"""Record a checkpoint's and its tokenizer's identity before any costly work, without weights. Stops where a file or the
+terminator's token is missing, the request has a wrong BOS token or a canonical number does not survive."""
 
 from pathlib import Path
 

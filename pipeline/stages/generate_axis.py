@@ -1,8 +1,5 @@
-"""Sample answers of one model under one condition, on one axis, with the engine that params.yaml names.
-
-Each pair of a question and a further decoding setting is a request of its own, with an id that names both, and so is a
-question in each further style, under the default setting. The table says which in its column "setting".
-"""
+"""Sample answers of one model under one condition, on one axis: each pair of a question and a further setting (column
+"setting"), and each question in each further style, is a request with an id that names both."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -36,10 +33,8 @@ SETTING_MARK = "@"
 def _all_requests(
     prompts: Sequence[TextPrompt], settings: Iterable[str], styles: Mapping[str, StyleConfig], bare: Mapping[str, str]
 ) -> list[TextPrompt]:
-    """Each prompt, the same under each further decoding setting, and in each further style its ``bare`` question.
-
-    A prompt's settings are next to each other, so that engines run it once.
-    """
+    """Each prompt, the same under each further setting, next to it so that engines run it once, and each style's
+    ``bare``."""
     settings, asked = list(settings), []
     for prompt in prompts:
         texts = dict.fromkeys(settings, prompt.text)

@@ -1,9 +1,5 @@
-"""Check, before anything costly runs, that a model and the configured engine do what the experiment counts on.
-
-Stops with one sentence if the model's turn ends with another token than the answer terminator, a random adapter changes
-nothing, or what the engine samples is not the model's softmax at temperature 1. Warns where the model's answers are too
-alike to show a wrong engine.
-"""
+"""Check, before anything costly runs, that the model's turn ends with the answer terminator, a random adapter changes
+something, and the engine samples the model's softmax at temperature 1. Warns where answers are too alike to show it."""
 
 import gc
 from pathlib import Path
@@ -26,10 +22,7 @@ LAW_REQUESTS = 2
 def _check_weights(
     run: StageRun, model: str, revision: str | None, tables: list[dict[str, str]]
 ) -> tuple[dict[str, float], list["LawCheck"]]:
-    """The figures of a random adapter, and the checks of the engine with requests of each of the tables.
-
-    The model is gone when this returns.
-    """
+    """The figures of a random adapter, and the engine's checks with each table's requests; the model is gone after."""
     from pipeline.engines.loading.chat import answer_terminator, request_encoder
     from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
     from pipeline.engines.sampling import preflight, preflight_law
@@ -52,13 +45,7 @@ def _check_weights(
 
 
 def main(
-    run: StageRun,
-    model: str,
-    model_report: Path,
-    prompts: list[Path],
-    open_prompts: Path,
-    output: Path,
-    details: Path,
+    run: StageRun, model: str, model_report: Path, prompts: list[Path], open_prompts: Path, output: Path, details: Path
 ) -> None:
     """Write ``output``, which names the checks that were passed, and its numbers to ``details``."""
     import torch

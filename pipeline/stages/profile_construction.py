@@ -20,10 +20,7 @@ from pipeline.errors import ConfigError
 
 
 def measure_construction(build: Callable[[], Any]) -> tuple[Any, float, int]:
-    """What is built, the seconds that it takes, and the peak in bytes of what Python and NumPy allocate meanwhile.
-
-    It is built twice: once for the time, once under tracemalloc, which slows it down, for the memory.
-    """
+    """What is built, the seconds that it takes, and, built once more under tracemalloc, the peak in bytes."""
     started = time.perf_counter()
     built = build()
     seconds = time.perf_counter() - started

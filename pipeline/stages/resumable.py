@@ -23,11 +23,9 @@ Values are what JSON can hold. The model is to be opened inside: it is called on
 
 
 class ResumableMap:
-    """Maps items to values, each of which is computed once, whatever kills the process. One process at a time.
-
-    A line of the file ``path`` is a batch: a kill loses the batch that it interrupts, whole, and nothing before it.
-    ``bar`` counts what is done, ``size`` of each value. Raises ArtifactError where a line is not JSON.
-    """
+    """Maps items to values, each of which is computed once, whatever kills the process: a line of the file ``path`` is
+    a batch. One process at a time. ``bar`` counts ``size`` of each value. Raises ArtifactError where a line is not
+    JSON."""
 
     def __init__(self, path: Path, bar: tqdm | None = None, size: Callable[[Any], int] = lambda value: 1):
         self._path, self._bar, self._size = path, bar, size
@@ -75,10 +73,8 @@ def resumable(
     size: Callable[[Any], int] = lambda value: 1,
     **bar: Any,
 ) -> Iterator[ResumableMap]:
-    """A map for the work of a stage, with a tracked progress bar; ``suffix`` as in ``scratch``.
-
-    Outputs are to be written inside the context, whose good end removes the unfinished work.
-    """
+    """A map with a tracked progress bar; outputs are to be written inside the context, whose good end removes the
+    unfinished work. ``suffix`` as in ``scratch``."""
     with run.scratch(suffix) as scratch, run.tracked() as tracking:
         shown = tracking.bar(desc=run.title, unit=unit, total=total, **bar)
         yield ResumableMap(scratch / "values.jsonl", shown, size)
@@ -87,10 +83,8 @@ def resumable(
 def pair_scores(
     done: ResumableMap, open_scorer: Callable[[], Any]
 ) -> Callable[[Sequence[tuple[str, str]]], np.ndarray]:
-    """A function from n pairs of texts to float64[n] scores; equal pairs are scored once. It raises ModelError.
-
-    ``open_scorer`` makes what has the method ``batches``; called once, and only if some score is not known.
-    """
+    """From n pairs of texts to float64[n] scores, equal pairs scored once; raises ModelError. ``open_scorer``, called
+    only if a score is missing, makes what has the method ``batches``."""
     opened = functools.cache(open_scorer)
 
     def compute(missing: dict[str, tuple[str, str]]) -> Iterator[dict[str, float]]:

@@ -1,8 +1,5 @@
-"""Credal sets: the mixtures of a model's laws over answers to one question, and whether people's law is among them.
-
-The members p_1, ..., p_S are the laws under the decoding settings, over the same K classes; the set is their convex
-hull. No model is loaded.
-"""
+"""Credal sets: the convex hull of a model's laws over the K classes of answers to one question, one for each decoding
+setting, and whether people's law is in it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,11 +23,8 @@ FLOORS = {"credal_distance": "people_distance", "credal_covered": 0.95}
 
 
 def hull_distance(members: np.ndarray, law: np.ndarray) -> float:
-    """Total variation of a law float64[K] from the nearest mixture of members float64[S, K].
-
-    min over weights w of 1/2 || members' w - law ||_1 as a linear programme: K slacks s with -s <= members' w - law <=
-    s.
-    """
+    """Total variation of a law float64[K] from the nearest mixture of members float64[S, K], as a linear programme: the
+    minimum over weights w of 1/2 || members' w - law ||_1, with K slacks for the absolute values."""
     size, classes = members.shape
     slack = np.eye(classes)
     found = linprog(

@@ -29,11 +29,8 @@ def agreement(law: Mapping[str, float], labels: Sequence[str]) -> np.ndarray:
 def question_row(
     splits: Sequence[PeopleSplit], spellings: Sequence[str | None], rng: np.random.Generator
 ) -> dict[str, float]:
-    """A model's agreement with people on one question, beside that of held-out people: means over splits.
-
-    Of more answers than held-out people as many are drawn for each split. MEASURES, people_MEASURE and within_band:
-    whether tv is at most the 95% quantile of held-out people's.
-    """
+    """A model's agreement with people on one question, beside that of held-out people, as means over splits (of more
+    answers than held-out people as many are drawn): MEASURES, people_MEASURE and within_band."""
     own, people = [], []
     for split in splits:
         (held_out,) = split.held_out

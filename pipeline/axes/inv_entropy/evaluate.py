@@ -1,12 +1,9 @@
 """Inv-Entropy (arXiv:2506.09684): do answers spread further than the perturbations of a question do?
 
-States are the question x_0 and its perturbations x_1 to x_n. Similarities of the prompts, and those of one answer to
-each, make Markov chains on them, P_x and P_y; Inv-Entropy is the entropy of the diagonal c of P_y P_x, how a walk goes
-from answers back to prompts: - sum of c ln c, in nats. Similarities are |cosine| of counts of three characters.
-
-Identical answers give the entropy of a uniform start after one step of P_x, so the excess over that is what the answers
-add: exactly 0 where they are all the same. (ln(n + 1) is that only where P_x is doubly stochastic.) The excess grows
-with the answers' dispersion only while the terms are below 1 / e; near paraphrases leave little room.
+Similarities (|cosine| of counts of three characters) of the question with its n perturbations, and of one answer to
+each, make Markov chains on them, P_x and P_y; Inv-Entropy is - sum of c ln c over the diagonal c of P_y P_x, in nats.
+Identical answers give the entropy of a uniform start after one step of P_x; the excess over that is what answers add.
+It grows with their dispersion only while the terms are below 1 / e.
 """
 
 from collections.abc import Sequence
@@ -44,10 +41,7 @@ STATISTICS = {
 
 
 def similarities(texts: Sequence[str]) -> np.ndarray:
-    """|cosine| of how often each run of GRAM characters is in each of n texts: float64[n, n], 1 on the diagonal.
-
-    (1 + cosine) / 2 of counts is never below 1/2, which leaves the measures no room.
-    """
+    """|cosine| of how often each run of GRAM characters is in each of n texts: float64[n, n], 1 on the diagonal."""
     places: dict[str, int] = {}
     rows = []
     for text in texts:
@@ -70,10 +64,8 @@ def dispersion(similarity: np.ndarray) -> np.ndarray:
 
 
 def inverse_entropy(inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Inv-Entropy float64[...] and its excess, in nats.
-
-    Of similarities of the m prompts, float64[m, m], and of one answer to each, float64[..., m, m].
-    """
+    """Inv-Entropy float64[...] and its excess, in nats, of similarities of the m prompts, float64[m, m], and of one
+    answer to each, float64[..., m, m]."""
     forward, backward = (side / side.sum(axis=-1, keepdims=True) for side in (inputs, outputs))
     entropy = entr(np.einsum("...ij,ji->...i", backward, forward)).sum(axis=-1)
     return entropy, entropy - entr(forward.mean(axis=0)).sum()
@@ -82,10 +74,8 @@ def inverse_entropy(inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray
 def mean_measures(
     inputs: np.ndarray, answers: np.ndarray, similarity: np.ndarray, *, draws: int, rng: np.random.Generator
 ) -> dict[str, float]:
-    """MEANS over draws of one answer to each of m prompts.
-
-    ``answers`` says which of t texts each answer is, int[m, r]; ``similarity`` is that of the texts, float64[t, t].
-    """
+    """MEANS over draws of one answer to each of m prompts: ``answers``, int[m, r], says which of t texts each is;
+    ``similarity`` is that of the texts, float64[t, t]."""
     chosen = rng.integers(answers.shape[1], size=(draws, len(answers)))
     drawn = answers[np.arange(len(answers)), chosen]
     outputs = similarity[drawn[:, :, None], drawn[:, None, :]]

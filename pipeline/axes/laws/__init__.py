@@ -9,4 +9,3 @@ AXIS = Axis(
     sampled_as="structured",
 )
 SPLIT_TITLES = {**AXIS.splits, "seen_template": "what was trained on"}
-"""Titles of all of its splits."""

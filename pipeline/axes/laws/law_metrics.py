@@ -17,11 +17,7 @@ from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.prompts.text_answers import normalise_answer
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.law_check import (
-    total_variation_deviations,
-    total_variation_floors,
-    total_variations,
-)
+from pipeline.core.statistics.law_check import total_variation_deviations, total_variation_floors, total_variations
 from pipeline.core.statistics.summarise import Statistic, aggregate_of
 
 SAMPLED = ("law_total_variation", "law_wasserstein_1_normalised")
@@ -42,9 +38,7 @@ def class_counts(answers: Sequence[str | Invalid], law: FiniteLaw) -> tuple[np.n
 def evaluate_law(
     prompt: Prompt, answers: Sequence[str | Invalid], *, seed: int, names: tuple[str, ...], floor_replicates: int
 ) -> dict[str, Any]:
-    """The answers to a prompt, one of each generation, against its law, as a row of the per-prompt table with
-    ``arrays``; ``names`` are model and condition.
-    """
+    """The answers to a prompt, one of each generation, as a row with ``arrays``; ``names`` are model and condition."""
     law, name = prompt.law, prompt.prompt_id
     numeric = not isinstance(law, FiniteLaw) or law.values is not None
     halves = random_stream(seed, "half samples", "laws", *names, prompt.split, name)

@@ -1,7 +1,4 @@
-"""The model's law over the strings of laws of one's own, computed instead of sampled.
-
-A trie of more prefixes than ``evaluate.exact_max_prefixes`` is left out.
-"""
+"""The model's law over the strings of laws of one's own, of tries up to ``evaluate.exact_max_prefixes``."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -30,11 +27,8 @@ from pipeline.stages.resumable import resumable
 def exact_figures(
     law: Law | FiniteLaw, space: OutputSpace, sequences: Sequence[Sequence[int]], trie: Trie, scores: np.ndarray
 ) -> dict[str, float]:
-    """LAW_EXACT_COLUMNS of one law.
-
-    ``sequences`` are the token ids of each string of its space, terminator excluded; ``scores`` float64[num_edges] are
-    the model's log p(token | prefix) in nats.
-    """
+    """LAW_EXACT_COLUMNS of one law, from the token ids of each string of its space, terminator excluded, and
+    float64[num_edges] of the model's log p(token | prefix) in nats."""
     numeric = not isinstance(law, FiniteLaw) or law.values is not None
     places = leaf_index(trie, sequences)
     kept = places >= 0

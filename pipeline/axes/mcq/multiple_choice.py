@@ -21,9 +21,7 @@ def outcome(parsed: ParsedQuestion | McqFailure) -> str:
 
 
 def total_variations(counts: np.ndarray) -> np.ndarray:
-    """Total variation distance of the frequencies of int[R, K] answers by letter from uniform, float64[R]; NaN without
-    any. 0 for balance, 1 - 1/K where all answers are the same.
-    """
+    """Total variation of the frequencies of int[R, K] answers by letter from uniform, float64[R]; NaN without any."""
     return law_check.total_variations(counts, UNIFORM)
 
 
@@ -33,11 +31,8 @@ def total_variation(counts: np.ndarray) -> float:
 
 
 def total_variation_floor(size: int) -> float:
-    """Expected total variation of ``size`` independent uniform answers from uniform; NaN for size 0.
-
-    Exact: with K letters every count is Bin(size, 1/K), so by linearity the expectation is
-    K/2 times E|Bin(size, 1/K) / size - 1/K|, a finite sum.
-    """
+    """Expected total variation of ``size`` independent uniform answers from uniform; NaN for size 0. By linearity K/2
+    times E|Bin(size, 1/K) / size - 1/K|, a finite sum."""
     if size == 0:
         return math.nan
     letters, values = len(LETTERS), np.arange(size + 1)
@@ -46,10 +41,7 @@ def total_variation_floor(size: int) -> float:
 
 
 def total_variation_draws(counts: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """float64[replicates] total variation of redrawn answers, moved so that their mean is the observed one.
-
-    ``counts``: int64[K], answers by letter; at least one.
-    """
+    """float64[replicates] total variation of redrawn answers of int64[K] by letter, moved to have the observed mean."""
     return total_variation(counts) + law_check.total_variation_deviations(counts, UNIFORM, replicates, rng)
 
 
@@ -70,12 +62,8 @@ def prompt_row(prompt_id: str, outcomes: Sequence[str]) -> dict:
 
 
 def generation_rows(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """One row per generation of a condition, for ``STATISTICS``.
-
-    ``outcomes`` has prompt_id, sample_index and outcome, the answer's letter or why there is none. Columns: generation,
-    parsed, a to d (1 for the answer's letter, NaN where nothing parsed) and floor, the total variation of a uniform
-    sampler of as many questions.
-    """
+    """One row per generation, for ``STATISTICS``, of prompt_id, sample_index and outcome (a letter, or why there is
+    none): parsed, a to d (1 for the answer's letter, NaN where nothing parsed) and floor, that of a uniform sampler."""
     outcome = outcomes["outcome"]
     parsed = outcome.isin(LETTERS)
     return pd.DataFrame(
@@ -102,4 +90,3 @@ STATISTICS = {
         undefined=lambda rows: 0,
     ),
 }
-"""Of ``generation_rows``."""

@@ -12,7 +12,6 @@ from pipeline.report.table import Table
 from pipeline.report.table_text import shorten
 
 CASES = 3
-"""Of each regime."""
 COMPARED = ("base", "soft", "hard")
 """Conditions that the paper's cases compare; without one of them there are none."""
 SHOWN_CLASSES = 5
@@ -41,11 +40,8 @@ CLASS_COLUMNS = ("prompt_id", "class_index", "representative", "size", "rating",
 
 
 def select_cases(differences: pd.Series) -> list[tuple[str, str]]:
-    """The best-ranked pairs of model and prompt_id: other prompts first, then other models, then larger differences.
-
-    Pairs below 0 come only where there are too few others. A prompt (a model) comes again only when no other prompt
-    (model) is left. Ties keep their order.
-    """
+    """The best-ranked pairs of model and prompt_id: other prompts first, then other models, then larger differences,
+    below 0 only where there are too few others. Ties keep their order."""
     ranked = list((-differences).sort_values(kind="stable").index)
     chosen: list[tuple[str, str]] = []
 
@@ -63,10 +59,8 @@ def select_cases(differences: pd.Series) -> list[tuple[str, str]]:
 def case_tables(
     per_prompt: pd.DataFrame, classes: pd.DataFrame, models: Mapping[str, str], stand_in: bool
 ) -> list[Table]:
-    """Tables 11 to 19 from the curated split, of rows with model, condition and PROMPT_COLUMNS or CLASS_COLUMNS.
-
-    Fewer where fewer pairs of model and prompt exist. ``stand_in``: whether stand-in evaluators gave the figures.
-    """
+    """Tables 11 to 19 from the curated split, fewer where there are fewer pairs of model and prompt, of rows with
+    model, condition and PROMPT_COLUMNS or CLASS_COLUMNS."""
     rows = per_prompt[per_prompt["split"] == "curated"].set_index(["model", "prompt_id"])
     utilities = [rows.loc[rows["condition"] == name, "utility"] for name in COMPARED]
     best = classes.sort_values(["rating", "class_index"], ascending=[False, True])

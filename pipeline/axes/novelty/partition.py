@@ -1,8 +1,5 @@
-"""Partition the NoveltyBench responses of a condition into classes that say the same.
-
-Writes the benchmark's ``SPLIT/generations.jsonl`` and ``SPLIT/partitions.jsonl``, and ``counts.json`` with the
-classifier's kind. Equal pairs are compared once.
-"""
+"""Partition the NoveltyBench responses of a condition into classes that say the same, in the benchmark's formats. Equal
+pairs are compared once."""
 
 from pathlib import Path
 

@@ -1,8 +1,5 @@
-"""Rate the representative of every class of NoveltyBench responses.
-
-Writes the benchmark's ``SPLIT/scores.jsonl``, the table ``classes.parquet`` with raw rewards, and ``counts.json``. Only
-the first response of each class counts in the utility, so only that is rewarded.
-"""
+"""Rate the first response of every class of NoveltyBench responses, which alone counts in the utility: the benchmark's
+``SPLIT/scores.jsonl``, and ``classes.parquet`` with raw rewards."""
 
 from pathlib import Path
 from typing import Any

@@ -47,11 +47,7 @@ STAGES = AxisStages(
             reads={"model_report": MODEL_REPORT, "partitions": PARTITIONS},
             writes={"output": SCORES},
             records=record(SCORES),
-            parameters=(
-                *MODEL,
-                *(f"evaluate.novelty.reward.{name}" for name in REWARD),
-                "evaluate.novelty.patience",
-            ),
+            parameters=(*MODEL, *(f"evaluate.novelty.reward.{name}" for name in REWARD), "evaluate.novelty.patience"),
             free_parameters=(*TOKENIZER, "evaluate.novelty.reward.tokens_per_pass"),
             device="gpu",
             cost=lambda prices, row: prices.reward(row["model"]),

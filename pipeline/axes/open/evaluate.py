@@ -32,11 +32,8 @@ def answer_counts(answers: Sequence[str | Invalid]) -> dict[str, int]:
 
 
 def open_row(prompt: TextPrompt, answers: Sequence[str | Invalid], reference_size: int) -> dict:
-    """The normalised answers, or reasons, of one prompt's samples as a row of the per-prompt table.
-
-    ``unique_fraction`` is distinct answers over all samples, failures included; of more than ``reference_size``
-    samples, its expectation in a random subset of that size, so that conditions compare.
-    """
+    """A row of the per-prompt table. ``unique_fraction`` is distinct answers over all samples, failures included; of
+    more than ``reference_size`` samples, its expectation in a random subset of that size."""
     counts = np.array(list(answer_counts(answers).values()), dtype=np.int64)
     reasons = Counter(answer.value for answer in answers if isinstance(answer, Invalid))
     size = min(len(answers), reference_size)
@@ -53,10 +50,7 @@ def open_row(prompt: TextPrompt, answers: Sequence[str | Invalid], reference_siz
 
 
 def main(run: StageRun, model: str, prompts: list[Path], generations: Path, scores: Path, output: Path) -> None:
-    """Write an evaluation with the table ``answers``: one row per distinct answer of a prompt, most frequent first.
-
-    The baselines have no first-step law.
-    """
+    """Write an evaluation with the table ``answers``: one row per distinct answer of a prompt, most frequent first."""
     evaluation, tables = ModelEvaluation(run, "open", model), []
     requests, reference_size = read_text_prompts(*prompts), run.params.generate.open.num_samples
     names = [prompt.prompt_id for prompt in requests]

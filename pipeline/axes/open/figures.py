@@ -82,11 +82,8 @@ def model_markers(models: Sequence[str], tokenizers: Mapping[str, str]) -> dict[
 def prompt_scatter(
     per_prompt: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], tokenizers: Mapping[str, str]
 ) -> Figure | None:
-    """Figure 9: each prompt under base (x) and under a fine-tuned condition (y).
-
-    Rows are support size (logarithmic) and unique output rate, columns the methods. Each panel counts the points
-    strictly above the diagonal. ``per_prompt`` has columns model, condition, prompt_id and COMPARED_COLUMNS.
-    """
+    """Figure 9: each prompt under base (x) and a fine-tuned condition (y), with the number of points strictly above the
+    diagonal. ``per_prompt`` has columns model, condition, prompt_id and COMPARED_COLUMNS."""
     if per_prompt.empty:
         return None
     methods = methods_of(conditions)
@@ -117,10 +114,7 @@ def prompt_scatter(
 
 
 def answer_shares(answers: pd.DataFrame, conditions: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Share of each answer among all non-empty answers, most frequent first, by condition that has any.
-
-    ``answers`` has columns condition, answer and count, for one model and category.
-    """
+    """Share of each answer among all non-empty answers of one model and category, most frequent first, by condition."""
     shares = {}
     for condition in conditions:
         counts = answers[answers["condition"] == condition].groupby("answer")["count"].sum()
@@ -131,11 +125,8 @@ def answer_shares(answers: pd.DataFrame, conditions: Sequence[str]) -> dict[str,
 
 
 def displayed_labels(shares: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """The answers to show, by peak, then total share over the conditions, then spelling.
-
-    The first fifteen of the ten most frequent answers of each condition; ``shares`` are by condition and answer, the
-    most frequent first.
-    """
+    """The answers to show: the first fifteen of the ten most frequent of each condition, by peak, then total share over
+    the conditions, then spelling."""
     candidates = {
         answer: [by_answer.get(answer, 0.0) for by_answer in shares.values()]
         for first in shares.values()
@@ -147,10 +138,7 @@ def displayed_labels(shares: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def answer_bars(answers: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure | None:
-    """Figure 10: how often each answer comes under each condition, a column for each model.
-
-    ``answers`` has columns model, condition, category, answer and count.
-    """
+    """Figure 10: how often each answer comes under each condition, a column for each model."""
     if answers.empty:
         return None
     lines, columns = len(SHOWN_CATEGORIES), len(models)

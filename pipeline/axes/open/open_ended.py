@@ -9,11 +9,8 @@ STORED_MASS = 0.9995
 
 
 def support_size(probabilities: np.ndarray, mass: float) -> int:
-    """Number of tokens, most probable first, whose probabilities sum to at least ``mass``.
-
-    Sums are float64 over probabilities float[K] as stored (float32), without tolerance, in any order. Raises ValueError
-    where they do not sum to it.
-    """
+    """Number of tokens, most probable first, whose float64 probabilities[K] sum to ``mass``, without tolerance. Raises
+    ValueError where they do not sum to it."""
     cumulative = np.cumsum(np.sort(np.asarray(probabilities, dtype=np.float64))[::-1])
     reached = cumulative[-1] if len(cumulative) else 0.0
     if not reached >= mass:
@@ -22,10 +19,8 @@ def support_size(probabilities: np.ndarray, mass: float) -> int:
 
 
 def leading_tokens(log_probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The fewest tokens that have STORED_MASS together, of float32[V] log-probabilities in nats.
-
-    Returns int32[K] token ids, most probable first (equal ones by id), and float32[K] probabilities.
-    """
+    """The fewest tokens that have STORED_MASS together, of float32[V] log-probabilities in nats: int32[K] ids, most
+    probable first (equal ones by id), and float32[K] probabilities."""
     order = np.argsort(-log_probabilities, kind="stable").astype(np.int32)
     probabilities = np.exp(log_probabilities[order].astype(np.float64)).astype(np.float32)
     size = support_size(probabilities, STORED_MASS)

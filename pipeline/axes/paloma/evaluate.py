@@ -1,9 +1,5 @@
-"""Perplexity and bits per byte by PALOMA slice and in total; no model is loaded.
-
-Both are ratios of sums over documents, which are the independent units of every interval; totals over slices are those
-of the pooled sums, as in the paper (Appendix D.8). The metrics of the BOS-less variant have the suffix
-``_without_bos``; a model without a BOS token has the default variant alone.
-"""
+"""Perplexity and bits per byte by PALOMA slice and in total, as ratios of sums over documents, the units of every
+interval (Appendix D.8). Metrics of the BOS-less variant have the suffix ``_without_bos``."""
 
 import math
 from collections.abc import Callable
@@ -27,11 +23,8 @@ def perplexity(nll_nats: np.ndarray, num_tokens: np.ndarray) -> np.ndarray:
 
 
 def bits_per_byte(nll_nats: np.ndarray, num_bytes: np.ndarray) -> np.ndarray:
-    """NLL / (ln 2 * bytes), float64; NaN without bytes. Compares across tokenizers.
-
-    Without a BOS token a document's first token is not scored while its bytes count, as in the paper; that
-    makes the value a little smaller.
-    """
+    """NLL / (ln 2 * bytes), float64; NaN without bytes. Without a BOS token the first token's bytes count and its loss
+    does not, as in the paper."""
     return np.divide(nll_nats, np.where(np.asarray(num_bytes) > 0, num_bytes, np.nan)) / math.log(2)
 
 

@@ -35,9 +35,7 @@ METRICS = (
     _perplexity(name="perplexity", title="Perplexity", formula_text=FORMULA),
     _bits(name="bits_per_byte", title="Bits per byte", headline=1),
     _perplexity(
-        name="perplexity_without_bos",
-        title="Perplexity without BOS",
-        formula_text=f"{FORMULA}, no BOS token in front",
+        name="perplexity_without_bos", title="Perplexity without BOS", formula_text=f"{FORMULA}, no BOS token in front"
     ),
     _bits(name="bits_per_byte_without_bos", title="Bits per byte without BOS", headline=2),
 )

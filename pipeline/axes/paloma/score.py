@@ -1,8 +1,5 @@
-"""Negative log-likelihood of every PALOMA document under a model, with and without the model's BOS token.
-
-Documents are read and scored in chunks, and a killed run continues behind the last chunk. A model without a BOS token
-reads the same tokens in both variants, which are then scored once, as the default variant.
-"""
+"""Negative log-likelihood of every PALOMA document, with and without the model's BOS token (once, as the default
+variant, for a model without one). A killed run continues behind the last chunk of documents."""
 
 from collections.abc import Iterator
 from dataclasses import asdict

@@ -31,10 +31,8 @@ LEAST_OF_EITHER = 10
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers to one question under one setting, in the order of their samples; texts None without an answer.
-
-    ``spellings`` are the texts as classes of answers compare them.
-    """
+    """The answers to one question under one setting, in the order of their samples, and as classes compare them; None
+    without an answer."""
 
     texts: list[str | None]
     spellings: list[str | None]
@@ -42,7 +40,6 @@ class Answers:
 
 
 ByCondition = Mapping[str, Mapping[str, Mapping[str, Answers]]]
-"""Answers by condition, setting and question."""
 
 
 def answer_texts(protocol: AnswerProtocol, table: pd.DataFrame) -> list[str | None]:
@@ -123,11 +120,8 @@ def answer_is_right(question: Question, labels: Sequence[str], rng: np.random.Ge
 
 
 def auroc(score: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Probability that a right answer has a larger score than a wrong one, ties half (Mann and Whitney 1947).
-
-    Of scores float64[N], labels bool[N] and weights float64[..., N]: float64[...], NaN where all are right or all
-    wrong.
-    """
+    """Probability that a right answer has a larger score than a wrong one, ties half (Mann and Whitney 1947):
+    float64[...] of scores float64[N], bool[N] and weights float64[..., N]; NaN where all are right or all wrong."""
     order = np.argsort(score, kind="stable")
     starts = np.unique(np.asarray(score)[order], return_index=True)[1]
     own, labels = np.ones(len(order)) if weights is None else weights[..., order], np.asarray(labels, dtype=bool)[order]

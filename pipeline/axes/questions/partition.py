@@ -7,14 +7,7 @@ import pandas as pd
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN, read_answers
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.axes.questions.answers import PARTITION_COLUMNS, answer_text
-from pipeline.axes.questions.question import (
-    NO_ANSWER,
-    Question,
-    classify,
-    known_classes,
-    normalise,
-    read_questions,
-)
+from pipeline.axes.questions.question import NO_ANSWER, Question, classify, known_classes, normalise, read_questions
 from pipeline.config.conditions import answer_protocol
 from pipeline.config.evaluation import StyleConfig
 from pipeline.core.prompts.number_answers import Invalid
@@ -35,10 +28,8 @@ def styled_answer(reply: str | Invalid, style: StyleConfig | None, question: Que
 
 
 def mentioned(reply: str, question: Question) -> str | None:
-    """The spelling of a known answer that a reply mentions, of several the longest; else the reply itself.
-
-    None for a reply without a letter or digit, and for one that mentions answers of several classes.
-    """
+    """The spelling of a known answer that a reply mentions, of several the longest; else the reply itself. None without
+    a letter or digit, and where it mentions answers of several classes."""
     words = f" {normalise(reply)} "
     if not words.strip():
         return None

@@ -1,9 +1,6 @@
-"""People against people: what the answers of other people score where a model's answers are scored.
-
-People are split at random. Those asked make the table of spellings and the law; a held-out person's spelling that none
-of them gave is in no class, as a model's is. Redrawing class labels would let every held-out answer be in a class, and
-gives floors far too low (ProtoQA: total variation .26, not .42).
-"""
+"""What the answers of held-out people score where a model's are scored, against a table of spellings and a law of the
+other people. A spelling that none of those gave is in no class, as a model's is: redrawing class labels gives floors
+far too low (ProtoQA: total variation .26, not .42)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -43,10 +40,8 @@ class PeopleSplit:
 
 
 def split_people(question: Question, size: int, rng: np.random.Generator, samples: int = 1) -> PeopleSplit:
-    """Split people at random into those asked and ``samples`` held-out samples of ``size`` people each.
-
-    At most half of the people are held out: a sample is then smaller, or several samples share people.
-    """
+    """Split people at random into those asked and ``samples`` held-out samples of ``size`` people each. At most half
+    are held out: a sample is then smaller, or several share people."""
     people = people_answers(question)
     held = min(len(people) // 2, size * samples)
     order, each = rng.permutation(len(people)), min(size, held)
@@ -82,9 +77,7 @@ def asked_questions(prompts: Path) -> list[Question]:
 
 
 def upper_band(values: Sequence[float], level: float = 0.95) -> float:
-    """Below which a further sample of people lies with probability ``level``: the ceil(level (R + 1))-th of R values.
-
-    An interpolated quantile of few splits would be too low (as in conformal prediction).
-    """
+    """Below which a further sample of people lies with probability ``level``: the ceil(level (R + 1))-th of R values,
+    as in conformal prediction."""
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     return float(ordered[min(math.ceil(level * (len(ordered) + 1)), len(ordered)) - 1])

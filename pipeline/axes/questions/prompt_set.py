@@ -1,7 +1,4 @@
-"""Write a prompt set with accepted answers, people's answers or both: from our own format, or ProtoQA's.
-
-Each is a file of JSON lines, or a data set of the hub with the same fields, whose commit is recorded.
-"""
+"""Write a prompt set with accepted answers, people's answers or both, from JSON lines or a data set of the hub."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -32,12 +32,8 @@ class HumanClass:
 
 @dataclass(frozen=True)
 class Question:
-    """One prompt of a prompt set.
-
-    ``text`` is the user message, ``bare`` the same without the prompt set's template, for further styles. ``gold`` has
-    the accepted spellings of the right answer, empty where nothing is right or wrong; ``human`` is empty where people
-    were not asked. ``num_people`` counts those whose answers are in no class, too.
-    """
+    """One prompt of a prompt set; ``bare`` is ``text`` without the prompt set's template. ``gold`` are the accepted
+    spellings; ``human`` is empty where people were not asked, ``num_people`` counts those in no class, too."""
 
     prompt_id: str
     text: str
@@ -89,10 +85,8 @@ def normalise(text: str) -> str:
 
 
 def known_classes(question: Question) -> dict[str, tuple[str, ...]]:
-    """Spellings, by label, of the classes that the question names: people's, the right answer, the options.
-
-    The class of an option has its letter, too: "B", "B.", "(B)" and "B. TEXT".
-    """
+    """Spellings, by label, of the classes that the question names: people's, the right answer, the options (with their
+    letters: "B", "B.", "(B)" and "B. TEXT")."""
     classes = {item.label: (item.label, *item.answers) for item in question.human}
     right = right_label(question)
     if right is not None:

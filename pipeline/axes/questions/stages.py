@@ -1,15 +1,7 @@
 """What all axes of questions share: the questions, the answers to them, and the classes of answers."""
 
 from pipeline.dag.declaration import Stage
-from pipeline.dag.stage_kinds import (
-    PAIR,
-    AxisStages,
-    generation,
-    prompts_of,
-    reading,
-    record,
-    table,
-)
+from pipeline.dag.stage_kinds import PAIR, AxisStages, generation, prompts_of, reading, record, table
 
 (PROMPTS,) = prompts_of("questions")
 GENERATIONS, PARTITIONS = table("generations", "questions"), table("partitions", "questions")

@@ -1,9 +1,6 @@
-"""TinyBenchmarks and GSM8K by column: gp-IRT, accuracy, and whether accuracy is that of the base checkpoint.
-
-A column is a task under one metric, as in the paper's Table 21; GSM8K has two (strict and flexible extraction of the
-same answers). The mean over tasks counts GSM8K once, by flexible extraction; the paper's mean counts both. The whole
-of GSM8K has columns of its own, with an accuracy and no gp-IRT; it enters neither mean, unless there is nothing else.
-"""
+"""TinyBenchmarks and GSM8K by column (a task under one metric, the paper's Table 21): gp-IRT and accuracy against base.
+The mean over tasks counts GSM8K once, by flexible extraction (the paper's counts both); the whole of GSM8K has an
+accuracy alone and enters no mean, unless there is nothing else."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -29,11 +26,6 @@ GSM8K_COLUMNS = ("tinyGSM8k (flexible)", "tinyGSM8k (strict)", "GSM8K (flexible)
 """Columns of one benchmark; the first that there is stands for it in the mean over tasks."""
 CONTINUOUS_METRICS = ("mc2",)
 """Metrics whose values lie in [0, 1]; all others are 0 or 1."""
-
-
-def is_rate(column: str) -> bool:
-    """Whether the values of a column are 0 or 1."""
-    return ALL_COLUMNS[column][1] not in CONTINUOUS_METRICS
 
 
 def mean_columns(columns: Collection[str]) -> list[str]:
@@ -66,9 +58,10 @@ def split_statistics(
         return Statistic((), mean)
 
     members = mean_columns(columns)
-    splits = {
-        column: ([column], {"accuracy": (share_of if is_rate(column) else mean_of)(column)}) for column in columns
-    }
+    splits = {}
+    for column in columns:
+        statistic_of = mean_of if ALL_COLUMNS[column][1] in CONTINUOUS_METRICS else share_of
+        splits[column] = [column], {"accuracy": statistic_of(column)}
     splits[ALL_PARTS] = members, {"accuracy": mean_over(members, by_irt=False)}
     for split, (own, statistics) in splits.items():
         if own[0] in COLUMNS:
@@ -89,13 +82,9 @@ def against_base(
     seed: int,
     names: tuple[str, ...],
 ) -> pd.DataFrame:
-    """Tests of accuracy by column and of all tasks together, TEST_COLUMNS; float64[items, columns] each.
-
-    The differences are the changes of the accuracies in ``rows``; p_difference flips the signs of the items'
-    differences, every task with the same weight. All tasks together are the primary question, because 100 items of a
-    task seldom show anything. Where base is right no more often than the margin there is nothing to lose, and nothing
-    is said.
-    """
+    """Tests of accuracy by column and of all tasks together (the primary question), TEST_COLUMNS; float64[items,
+    columns] each. p_difference flips the signs of the items' differences, every task with the same weight. Where base
+    is right no more often than the margin, nothing is said."""
     tests = []
     for row in rows:
         members = mean_columns(list(own.columns)) if row["split"] == ALL_PARTS else [row["split"]]

@@ -1,8 +1,5 @@
-"""How long generated answers are, and whether they show a derivation.
-
-The paper's reading of what GSM8K loses (arXiv:2605.11845, Section 6): training on short direct completions moves
-models to shorter answers without reasoning.
-"""
+"""How long generated answers are, and whether they show a derivation (arXiv:2605.11845, Section 6: training on short
+completions moves models to shorter answers without reasoning)."""
 
 import re
 

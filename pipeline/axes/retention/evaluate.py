@@ -1,7 +1,4 @@
-"""TinyBenchmarks performance by gp-IRT, what a condition keeps of its base checkpoint, and how it answers.
-
-No model is loaded.
-"""
+"""TinyBenchmarks performance by gp-IRT, what a condition keeps of its base checkpoint, and how it answers."""
 
 import json
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""Convert the TinyBenchmarks item parameters to plain arrays, checked against their known hash.
-
-``retention.irt_artifact`` is the published pickle or an .npz file made from one; after this stage nothing is unpickled.
-"""
+"""Convert the TinyBenchmarks item parameters (the published pickle, or an .npz file) to plain arrays, by their hash."""
 
 from pathlib import Path
 

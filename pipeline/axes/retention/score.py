@@ -1,8 +1,5 @@
-"""Score the tasks for one model under one condition: one row per task, item and metric.
-
-Prompts have the tasks' published few-shot formats, in one user turn of the model's chat template by default; every row
-says in which form they were put (see ``pipeline.engines.scoring.task_model``).
-"""
+"""Score the tasks for one model under one condition: one row per task, item and metric, with the form in which the
+prompts were put (see ``pipeline.engines.scoring.task_model``)."""
 
 import functools
 import json

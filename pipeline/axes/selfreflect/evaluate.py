@@ -18,10 +18,8 @@ FLOORS = {"selfreflect_sampled": "perfect", "selfreflect_direct": "perfect"}
 
 
 def question_table(questions: Sequence[str], distances: pd.DataFrame) -> pd.DataFrame:
-    """The mean distance of each question under each summary, from rows of prompt_id, summary and distance.
-
-    With gain, direct less sampled; and told_apart, null less perfect: whether the judge reads at all.
-    """
+    """The mean distance of each question under each summary, of rows of prompt_id, summary and distance; gain is direct
+    less sampled, told_apart is null less perfect: whether the judge reads at all."""
     means = distances.groupby(["prompt_id", "summary"])["distance"].mean().unstack("summary")
     table = means.reindex(index=list(questions), columns=list(SUMMARIES)).rename_axis("prompt_id").reset_index()
     gain, told_apart = table["direct"] - table["sampled"], table["null"] - table["perfect"]

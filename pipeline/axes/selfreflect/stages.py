@@ -2,16 +2,7 @@
 
 from pipeline.axes.questions.stages import GENERATIONS, PARTITIONS, PROMPTS, of_questions
 from pipeline.dag.declaration import Stage
-from pipeline.dag.stage_kinds import (
-    MODEL,
-    MODEL_REPORT,
-    PAIR,
-    PREFLIGHT,
-    TOKENIZER,
-    generation,
-    record,
-    table,
-)
+from pipeline.dag.stage_kinds import MODEL, MODEL_REPORT, PAIR, PREFLIGHT, TOKENIZER, generation, record, table
 
 REQUESTS, SCORES = table("requests", "selfreflect"), table("scores", "selfreflect")
 STAGES = of_questions(

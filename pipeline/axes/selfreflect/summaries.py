@@ -1,8 +1,5 @@
-"""SelfReflect (arXiv:2505.20295): does a summary of a model's answers carry their distribution?
-
-A judge guesses a hidden word of a further answer, once from the summary and once from a list of the answers. The nearer
-its two laws over words, the better the summary. Pure texts and numbers; the judge is in ``pipeline.engines.judges``.
-"""
+"""SelfReflect (arXiv:2505.20295): does a summary of a model's answers carry their distribution? A judge guesses a
+hidden word of a further answer, once from the summary and once from a list of the answers."""
 
 import re
 from collections import Counter

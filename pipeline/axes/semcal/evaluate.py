@@ -1,8 +1,5 @@
 """Is a model's most frequent class of answers right as often as it is probable (B-calibration, arXiv:2511.04869)?
-
-Against accepted answers a label is 1 or 0. Against people it is the answer of one of them drawn at random, whose
-expectation is the share of people in the class; held-out people are scored like the model. No model is loaded.
-"""
+Against people the label is the answer of one drawn at random; held-out people are scored like the model."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,11 +33,8 @@ SCORES = ("confidence", "label", "brier")
 
 
 def held_out_confidence(counts: np.ndarray, rng: np.random.Generator, splits: int = HALVINGS) -> np.ndarray:
-    """Sem2: share of one half of the answers in the class that is most frequent in the other half, float64[...].
-
-    The mean over random halvings of counts int[..., K]: the class is chosen on other answers than it is counted on, so
-    the share is unbiased. Of an odd number the half that chooses is the smaller one.
-    """
+    """Sem2: share of one half of the answers in the class that is most frequent in the other half, float64[...]: the
+    mean over random halvings of counts int[..., K]. Of an odd number the half that chooses is the smaller."""
     counts = np.asarray(counts, dtype=np.int64)[..., None, :]
     size = counts.sum(axis=-1)
     chosen = np.zeros((*counts.shape[:-2], splits, counts.shape[-1]), dtype=np.int64)
@@ -57,12 +51,9 @@ def held_out_confidence(counts: np.ndarray, rng: np.random.Generator, splits: in
 def smooth_calibration_error(
     confidence: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """SmoothECE (Blasiok and Nakkiran, arXiv:2309.12236): no bins, and a bandwidth that the data choose.
-
-    smECE_s = integral of |mean_i of (y_i - f_i) K_s(t, f_i)| dt with a Gaussian K reflected at 0 and 1, at the s that
-    it is equal to; the cosine transform turns K into a product. Of confidence f and labels y float64[..., N] in [0, 1]
-    and weights float64[..., N]: float64[...], to 1e-6.
-    """
+    """SmoothECE (Blasiok and Nakkiran, arXiv:2309.12236), float64[...], to 1e-6: integral of |mean_i of (y_i - f_i)
+    K_s(t, f_i)| dt with a Gaussian K reflected at 0 and 1, at the s that it is equal to. Of confidence f and labels y
+    in [0, 1] and weights, float64[..., N]."""
     residuals = np.asarray(labels, dtype=np.float64) - np.asarray(confidence, dtype=np.float64)
     weights = np.ones(residuals.shape) if weights is None else np.broadcast_arrays(weights, residuals)[0]
     residuals, sizes = residuals * weights, weights.sum(axis=-1)
@@ -83,11 +74,9 @@ def smooth_calibration_error(
 
 
 def unbiased_brier_score(counts: np.ndarray, label_law: np.ndarray) -> np.ndarray:
-    """Multi-class Brier score of a sampled law, unbiased by its n answers: float64[...] between 0 and 2.
-
-    1 - 2 sum_k h_k n_k / n + sum_k n_k (n_k - 1) / (n (n - 1)) for counts int[..., K], at least two, and the law h of
-    the label, float64[..., K]. Strictly proper: no model gains by damaging its law.
-    """
+    """Multi-class Brier score of a sampled law, float64[...]: 1 - 2 sum_k h_k n_k / n + sum_k n_k (n_k - 1) / (n (n -
+    1)) for n answers, counts int[..., K], at least two, and the law h of the label, float64[..., K]. Strictly
+    proper."""
     counts = np.asarray(counts, dtype=np.float64)
     size = counts.sum(axis=-1)
     pairs = (counts * (counts - 1)).sum(axis=-1) / (size * (size - 1))
@@ -97,10 +86,8 @@ def unbiased_brier_score(counts: np.ndarray, label_law: np.ndarray) -> np.ndarra
 def predictions(
     counts: np.ndarray, label_law: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Confidence in the most frequent class, its label, and the Brier score of the whole law, float64[...] each.
-
-    Of counts int64[..., K] by class, at least two, and the probability of each class being the label, float64[..., K].
-    """
+    """Confidence in the most frequent class, its label, and the Brier score of the whole law, float64[...] each, of
+    counts int64[..., K], at least two, and the law of the label, float64[..., K]."""
     confidence, chosen = held_out_confidence(counts, rng), modal_class(counts, rng)
     label = np.take_along_axis(np.asarray(label_law, dtype=np.float64), np.asarray(chosen)[..., None], axis=-1)[..., 0]
     return confidence, label, unbiased_brier_score(counts, label_law)
@@ -167,9 +154,8 @@ def people_floor(rows: pd.DataFrame) -> float:
 
 
 def simulated_floor(answers: Sequence[Sequence[str]], rng: np.random.Generator, replicates: int) -> float:
-    """The mean error of a calibrated model: of every question, answers and the right class are drawn anew from the law
-    of the model's own answers (``answers``, a class each).
-    """
+    """The mean error of a calibrated model: answers (a class each) and right class of every question drawn anew from
+    the law of the model's own answers."""
     confidence, labels = np.zeros((2, replicates, len(answers)))
     for place, own in enumerate(answers):
         counts, _ = class_counts(own)

@@ -8,11 +8,8 @@ from pipeline.report.table import Cells, Column, TableSpec
 
 
 def calibration_verdict(error: Mapping[str, float], score: Mapping[str, float]) -> str:
-    """Whether a condition is calibrated better than base, from the rows of its calibration error and Brier score.
-
-    Better is a smaller error *and* a Brier score that does not rise: a model that answers nonsense has an error near 0,
-    and a Brier score of a fair guess or worse.
-    """
+    """Whether a condition is calibrated better than base: a smaller error *and* a Brier score that does not rise,
+    because a model that answers nonsense has an error near 0."""
     if error["change_low"] > 0 or score["change_low"] > 0:
         return "worse"
     return "better" if error["change_high"] < 0 and score["change"] <= 0 else "not shown to differ"

@@ -21,11 +21,7 @@ FAMILY_VALID_RATE = replace(
 """Of a family, whose answers come by prompt. With one prompt per family, as in the paper's selection of unseen
 parameters, there is no level of prompts: the interval is for redrawing that prompt's answers."""
 _W1 = "wasserstein_1_normalised"
-DISTANCES = {
-    **dict.fromkeys((_W1, "pit_wasserstein_1"), "num_valid"),
-    "pit_wasserstein_1_all_answers": "num_samples",
-}
-"""Distances of samples, and the column whose sum is their n."""
+DISTANCES = {**dict.fromkeys((_W1, "pit_wasserstein_1"), "num_valid"), "pit_wasserstein_1_all_answers": "num_samples"}
 _OF_DISTANCES = {name: aggregate_of(name, size=total(size)) for name, size in DISTANCES.items()}
 OF_ANSWERS = {**_OF_DISTANCES, "valid_rate": VALID_RATE}
 OF_FAMILIES = {
@@ -42,14 +38,10 @@ OF_LOGITS = {
         for name in ("logit_kl_rounded_law_nats", "exact_wasserstein_1_normalised", "exact_support_rate")
     },
 }
-"""Over all families and of each, under conditions that have a value at every prompt."""
 
 
 def summaries(rows: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, Mapping[str, Statistic], Mapping[str, Statistic]]]:
-    """Rows of a split, what is reported of them, and what by family: arguments of ``summarise``.
-
-    ``rows``, one per condition and prompt, are of ``evaluate_fidelity``.
-    """
+    """Rows of a split (one per condition and prompt), what is reported of them, and what by family."""
     yield rows, OF_ANSWERS, OF_FAMILIES
     for column, statistic in OF_LOGITS.items():
         if column in rows:

@@ -1,7 +1,4 @@
-"""Metrics of structured sampling from generations and, where there are any, logit scores; no model is loaded.
-
-A baseline has generations only: sample-level metrics, at its own number of answers and floor.
-"""
+"""Metrics of structured sampling from generations and, but for a baseline, logit scores; no model is loaded."""
 
 from pathlib import Path
 

@@ -17,9 +17,8 @@ NUM_HALVES = 200
 
 
 def arrays(deviations: dict[str, np.ndarray], floors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Columns for ``aggregate_of``, by distance: float64[NUM_HALVES], how it varies with the sample, and float64[R],
-    what R perfect samplers score.
-    """
+    """Columns for ``aggregate_of``: how distances vary with the sample, float64[NUM_HALVES], and what R perfect
+    samplers score, float64[R]."""
     kinds = {"deviations": deviations, "floors": floors}
     return {f"{name} {kind}": values for kind, part in kinds.items() for name, values in part.items()}
 
@@ -44,10 +43,8 @@ def _distances(pits: np.ndarray, samples: np.ndarray, law: Law) -> dict[str, np.
 def evaluate_fidelity(
     prompt: Prompt, result: PromptResult, seed: int, names: tuple[str, str], floor_replicates: int
 ) -> tuple[dict[str, Any], np.ndarray]:
-    """A row of the per-prompt table with ``arrays``, and the PITs of the valid answers, float64[num_valid].
-
-    ``names`` are model and condition; a perfect sampler of a size is the same whatever they are.
-    """
+    """A row of the per-prompt table, and the PITs of the valid answers, float64[num_valid]; ``names`` are model and
+    condition, which a perfect sampler does not depend on."""
     law, samples, size, rate = prompt.law, result.samples, len(result.samples), result.valid_rate
     own = (*names, prompt.prompt_id)
     pits = randomised_pit(law, samples, result.decimals, random_stream(seed, "pit", "structured", *own))

@@ -36,7 +36,6 @@ FAMILY_FIGURES = {
     "figure6": (KL, "unseen", "Figure 6. Logit KL at unseen parameters of each distribution"),
     "figure7": (WASSERSTEIN, "unseen", "Figure 7. Median normalised W1 at unseen parameters of each distribution"),
 }
-"""Metric, split and caption by file name."""
 SPLIT_TITLES = {"ood": "Held-out families (OOD)", "unseen": "Unseen parameters"}
 POINTS = (
     "95% intervals resample prompts and samples. Logarithmic, each panel with its own axis. Cross at the top: "
@@ -126,10 +125,8 @@ def sample_overlays(
     models: Mapping[str, str],
     conditions: Sequence[str],
 ) -> Figure | None:
-    """Figures 3 and 8: the target law with the samples of each condition, a panel a prompt, a block of lines a model.
-
-    Valid samples are by model, then by condition and prompt_id.
-    """
+    """Figures 3 and 8: the target law with the valid samples, by model, then by condition and prompt_id: a panel a
+    prompt, a block of lines a model."""
     if not (prompts and samples):
         return None
     # Four as a square, else three to a line.
@@ -199,10 +196,7 @@ def interval_panels(
     label: str,
     height: float = 1.35,
 ) -> Figure | None:
-    """Figures 2 and 4 to 7: a panel for the rows of each part, by its title; parts and models without any are left out.
-
-    ``height`` is a panel's, in inches.
-    """
+    """Figures 2 and 4 to 7: a panel of ``height`` inches for the rows of each part, by its title."""
     parts = {title: rows for title, rows in parts.items() if rows["model"].isin(models).any()}
     shown = [model for model in models if any((rows["model"] == model).any() for rows in parts.values())]
     if not shown:

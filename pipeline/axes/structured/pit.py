@@ -1,7 +1,5 @@
-"""Probability integral transforms (PIT) of samples: u = F(x), which is uniform where the samples come from the law.
-
-On this scale every family has the same unit, and distances are finite for laws without a mean, such as Cauchy's.
-"""
+"""Probability integral transforms (PIT) of samples: u = F(x), uniform where they come from the law. Every family has
+the same unit, and distances are finite for laws without a mean, such as Cauchy's."""
 
 import math
 import re
@@ -17,10 +15,8 @@ _LITERAL = re.compile(r"[+-]?[0-9]*(?:\.(?P<decimals>[0-9]*))?(?:[eE](?P<exponen
 
 
 def printed_decimals(text: str) -> float:
-    """Decimals at which a valid answer is printed: 2 for "3.14", 0 for "3" and "3.", 4 for "1.5e-3", -2 for "3e2".
-
-    Kept within -300 and 300, where powers of ten are finite.
-    """
+    """Decimals, within -300 and 300, of a valid answer: 2 for "3.14", 0 for "3" and "3.", 4 for "1.5e-3", -2 for
+    "3e2"."""
     literal = _LITERAL.fullmatch(strip_reasoning(text))
     # As floats: an exponent of any length is legal, and Python limits the digits of an integer.
     decimals = len(literal["decimals"] or "") - float(literal["exponent"] or 0)
@@ -30,10 +26,9 @@ def printed_decimals(text: str) -> float:
 def randomised_pit(law: Law, values: np.ndarray, decimals: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """PITs of float64[n] values in the support, one uniform draw each from what the law leaves open about the rank.
 
-    Integer laws: u = F(x - 1) + v (F(x) - F(x - 1)) with v uniform, exactly uniform if x comes from the law
-    (Brockwell 2007; Czado, Gneiting and Held 2009). Continuous laws: an answer with d decimals stands for all values
-    that print alike, [x - h, x + h] with h = 10^-d / 2, so that rounded draws from the law are uniform, too. No answer
-    is spread by more than LARGEST_CELL / 2 to either side: a handful of round numbers must not pass for rounded.
+    Integer laws: u = F(x - 1) + v (F(x) - F(x - 1)), v uniform (Brockwell 2007; Czado, Gneiting and Held 2009).
+    Continuous laws: all values that print alike, [x - h, x + h] with h = 10^-d / 2, but at most LARGEST_CELL / 2 to
+    either side: a handful of round numbers must not pass for rounded.
     """
     distribution, kwargs = law.distribution, law.scipy_kwargs
     # SciPy has some laws overflow to infinity on the way to a distribution function of 0 or 1.
@@ -57,8 +52,6 @@ def pit_wasserstein_1(ordered: np.ndarray) -> np.ndarray:
 
 
 def count_invalid_as_one(distance: float, valid_rate: float) -> float:
-    """A PIT distance over all answers: valid ones by ``distance``, invalid ones by 1, more than any valid one can have.
-
-    Defined without a valid answer, where ``distance`` is NaN; NaN without any answer.
-    """
+    """A PIT distance over all answers: the invalid ones count 1, more than a valid one can have; NaN without any
+    answer."""
     return 1.0 if valid_rate == 0 else valid_rate * distance + 1 - valid_rate

@@ -1,8 +1,5 @@
-"""What the model's probabilities say: its divergence along sampled paths of tries, and bounds on its exact law.
-
-Tries are of two targets: ``grid``, the evaluation space (the paper's), and ``rounded_law``, every decimal of the law.
-The grid keeps few of the decimals, so its last digits are arbitrary and its KL cannot reach 0.
-"""
+"""What the model's probabilities say: its divergence along sampled paths of tries, and bounds on its exact law. Tries
+are of the paper's ``grid``, whose last digits are arbitrary so that its KL cannot reach 0, and of ``rounded_law``."""
 
 import math
 from collections.abc import Iterator
@@ -38,10 +35,7 @@ def main(
     cdf: Path,
 ) -> None:
     """Write KL(q || model) in nats by prompt, target, path and prefix, to ``exact`` bounds of every prompt, and to
-    ``cdf`` bounds of distribution functions.
-
-    Without a digit rule the tokenizer's numbers cannot be expanded digit by digit: there are no bounds then.
-    """
+    ``cdf`` bounds of distribution functions; no bounds without a digit rule."""
     requests, store = {prompt.prompt_id: prompt for prompt in read_prompts(*prompts)}, TrieStore(tries)
     config, probe = run.params, next(iter(requests.values())).text
     settings, decimals = config.models[model], config.discretize.eval.num_decimals

@@ -21,11 +21,8 @@ def mid_quantiles(law: Law | FiniteLaw, size: int) -> np.ndarray:
 
 
 def wasserstein_1(ordered: np.ndarray, law: Law | FiniteLaw) -> np.ndarray:
-    """Eq. 5 over Q95 - Q05 of R samples, ascending rows of float64[R, n]: float64[R], NaN without samples.
-
-    The mean distance of order statistics from the law's mid-quantiles, the paper's estimate: it differs from the exact
-    distance between the empirical and the target law, which integrates |F_N - F|.
-    """
+    """Eq. 5 over Q95 - Q05 of R samples, ascending rows of float64[R, n]: float64[R], NaN without samples. The mean
+    distance of order statistics from the law's mid-quantiles, the paper's estimate of the exact distance."""
     width = interquantile_width(law)
     if not (ordered.shape[1] and width > 0):
         return np.full(len(ordered), math.nan)
@@ -35,10 +32,8 @@ def wasserstein_1(ordered: np.ndarray, law: Law | FiniteLaw) -> np.ndarray:
 def perfect_sampler_replicates(
     law: Law | FiniteLaw, size: int, replicates: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Normalised W1 of ``size`` independent draws from the law itself, float64[replicates]; NaN without draws or width.
-
-    Never 0: the floor that a model's figure must be read against.
-    """
+    """Normalised W1 of ``size`` independent draws from the law itself, float64[replicates]; NaN without draws or
+    width."""
     width = interquantile_width(law)
     if not (size and width > 0):
         return np.full(replicates, math.nan)

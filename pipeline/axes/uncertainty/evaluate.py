@@ -1,10 +1,6 @@
-"""Whether a model is uncertain where people disagree (arXiv:2508.08204), and where it is wrong; no model is loaded.
-
-The entropies of people's answers and of a model's both grow with the number of options offered: independent answers to
-questions with 2 to 6 options have entropies that correlate at about 0.7. So correlations are within questions with as
-many options. Where none were offered, the number of classes that people gave is a result of their disagreement, and
-nothing to condition on. Measures are larger for a less certain model; logarithms are natural.
-"""
+"""Whether a model is uncertain where people disagree (arXiv:2508.08204), and where it is wrong. The entropies of both
+grow with the number of options offered (of independent answers they correlate at about 0.7), so correlations are within
+questions with as many options. Logarithms are natural."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -57,10 +53,8 @@ def longest_common_share(first: Sequence[str], second: Sequence[str]) -> float:
 
 
 def laplacian_eigenvalues(similarity: np.ndarray) -> float:
-    """Sum of max(0, 1 - e) over eigenvalues e of the normalised graph Laplacian of similarities float64[n, n].
-
-    It counts clusters of answers (Lin, Trivedi and Sun, arXiv:2305.19187).
-    """
+    """Sum of max(0, 1 - e) over eigenvalues e of the normalised graph Laplacian of similarities float64[n, n]: it
+    counts clusters of answers (Lin, Trivedi and Sun, arXiv:2305.19187)."""
     scale = 1 / np.sqrt(similarity.sum(axis=1))
     laplacian = np.eye(len(similarity)) - scale[:, None] * similarity * scale[None]
     return float(np.maximum(0, 1 - np.linalg.eigvalsh(laplacian)).sum())
@@ -69,11 +63,8 @@ def laplacian_eigenvalues(similarity: np.ndarray) -> float:
 def question_row(
     question: Question, answers: Answers, law: Mapping[str, Any] | None, rng: np.random.Generator
 ) -> dict[str, float]:
-    """A model's uncertainty about one question: MEASURES, right, people_entropy and options.
-
-    ``law`` is a row of QUESTION_STEP_COLUMNS, None for a model whose probabilities are not known. A measure that there
-    is nothing to compute from is NaN.
-    """
+    """A model's uncertainty about one question: MEASURES (NaN where there is nothing to compute one from), right,
+    people_entropy and options. ``law`` is a row of QUESTION_STEP_COLUMNS, None where probabilities are unknown."""
     counts, _ = class_counts(answers.labels)
     words = [normalise(text or "").split() for text in answers.texts]
     similarity = np.array([[longest_common_share(first, second) for second in words] for first in words])
@@ -106,10 +97,8 @@ def _centred_ranks(values: np.ndarray, strata: np.ndarray, weights: np.ndarray) 
 def rank_correlation(
     first: np.ndarray, second: np.ndarray, strata: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Spearman's correlation of float64[N] and float64[N], of what is left of ranks after the mean of each stratum.
-
-    ``strata``: int[N], the number of options; ``weights``: float64[..., N]. float64[...], NaN where nothing is left.
-    """
+    """Spearman's correlation of float64[N] each, of what is left of ranks after the mean of each stratum, int[N], under
+    weights float64[..., N]: float64[...], NaN where nothing is left."""
     weights = np.ones(len(first)) if weights is None else weights
     one, other = (_centred_ranks(side, strata, weights) for side in (first, second))
     spread = np.sqrt((weights * one**2).sum(axis=-1) * (weights * other**2).sum(axis=-1))

@@ -51,15 +51,9 @@ def candidate_tokens(digit_tokens: DigitTokens) -> np.ndarray:
 
 @dataclass(frozen=True)
 class NumberLawBounds:
-    """Certified bounds; every pair holds for any remainder that was not expanded.
-
-    Attributes:
-        wasserstein_1_low: Of W1 / (Q95 - Q05) on the window; NaN where Q95 = Q05.
-        ks_low: Of the largest |F_model - F_target| on the window.
-        support_low: Of the masked law's probability of a value in the support.
-        positions: Prefixes scored.
-        distribution: Bounds of the distribution function (``GridSums.distribution``).
-    """
+    """Certified bounds: of W1 / (Q95 - Q05) and of the largest |F_model - F_target| on the window, of the masked law's
+    probability of a value in the support, and of the distribution function (``GridSums.distribution``). ``positions``
+    are the prefixes scored."""
 
     wasserstein_1_low: float
     wasserstein_1_high: float
@@ -136,21 +130,16 @@ class GridSums:
         self.high_certain += np.bincount(high, certain, self.size)
 
     def cells(self) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of F_model over each cell, float64[cells] each: least at its left end, most just before its right.
-
-        F_model(x) is least (largest) with every block above (at or below) x that can be there, and the others invalid
-        where they can be.
-        """
+        """Bounds of F_model over each cell, float64[cells] each: least at its left end, with every block above that can
+        be there, and most just before its right; the others invalid where they can be."""
         total = self.high.sum() - np.cumsum(self.high - self.high_certain)[:-2]
         least = np.clip(_ratio(np.cumsum(self.high_certain)[:-2], total, 0.0) - ROUNDING, 0, 1)
         total = self.low_certain.sum() + np.cumsum(self.low - self.low_certain)[1:-1]
         return least, np.clip(_ratio(np.cumsum(self.low)[1:-1], total, 1.0) + ROUNDING, 0, 1)
 
     def distribution(self) -> dict[str, np.ndarray]:
-        """x (ascending), cdf_low, cdf_high (of P(X <= x) given a value in the support) and target_cdf, float64[K] each.
-
-        x is the same for every model, half even in the target's probability, half in x; all integers if they are few.
-        """
+        """x (ascending, the same for every model), cdf_low, cdf_high (of P(X <= x) given a value in the support) and
+        target_cdf, float64[K] each."""
         nodes, least, most = self.target.nodes, *self.cells()
         places = np.arange(len(nodes))
         if len(nodes) > CDF_POINTS:
@@ -357,12 +346,9 @@ def bound_number_law(
     round_size: int = 128,
 ) -> NumberLawBounds:
     """Bounds of the model's distance from ``law``, expanded until those of normalised W1 are ``width`` apart (of KS,
-    where Q95 = Q05), or ``max_positions`` prefixes are scored, ``round_size`` at a time.
-
-    ``score(paths)`` gives float64[len(paths), C], the model's log-probabilities (nats, full vocabulary) at
-    ``candidate_tokens(digit_tokens)`` after each token path. An answer has at most ``max_new_tokens`` tokens,
-    terminator included; a text that reaches it is the answer as it stands, as when sampling.
-    """
+    where Q95 = Q05), or ``max_positions`` prefixes are scored, ``round_size`` at a time. ``score(paths)`` gives
+    float64[len(paths), C], log-probabilities (nats, full vocabulary) at ``candidate_tokens(digit_tokens)`` after each
+    token path. A text of ``max_new_tokens`` tokens is the answer as it stands, as when sampling."""
     search = _Search(law, digit_tokens, width, max_positions, max_new_tokens)
     while True:
         blocks = search.take(round_size)

@@ -1,7 +1,4 @@
-"""A model's law over the strings of a trie, computed from its edge log-probabilities without sampling.
-
-Strings are counted in the order of their last edges: shorter ones first, by token ids among equals.
-"""
+"""A model's law over the strings of a trie, in the order of their last edges, from its edge log-probabilities."""
 
 import math
 from collections.abc import Sequence
@@ -52,13 +49,8 @@ def string_log_probabilities(trie: Trie, edge_log_probabilities: np.ndarray) -> 
 
 @dataclass(frozen=True)
 class ExactLaw:
-    """Model against target over the strings of one trie.
-
-    Attributes:
-        log_probabilities: float64[M], the model's log-probability of each string, nats.
-        mass_off_trie: The model's probability of producing none of the strings.
-        wasserstein_1: W1 of the law conditional on the trie, in the values' own unit; NaN without values.
-    """
+    """Model against target over the M strings of a trie: the model's log-probabilities float64[M] in nats, its
+    probability of none of them, and W1 of the law conditional on the trie, in the values' unit; NaN without values."""
 
     log_probabilities: np.ndarray
     mass_off_trie: float

@@ -7,11 +7,8 @@ from scipy.special import digamma, gammaln
 
 
 def expected_distinct(counts: np.ndarray, num_samples: int, size: int) -> float:
-    """Expected number of distinct answers among ``size`` of the samples, drawn without replacement.
-
-    Rarefaction (Hurlbert 1971): sum over answers of 1 - C(N - count, size) / C(N, size). Samples without an answer are
-    drawn too and add nothing.
-    """
+    """Expected number of distinct answers among ``size`` of the samples (Hurlbert 1971): sum of 1 - C(N - count, size)
+    / C(N, size). Samples without an answer are drawn too and add nothing."""
     counts = np.asarray(counts, dtype=np.int64)
     if size == num_samples:
         return float((counts > 0).sum())
@@ -35,12 +32,9 @@ def plug_in_entropy(counts: np.ndarray) -> float:
 
 
 def unseen_entropy(singletons: int, doubletons: int, size: int) -> float:
-    """The part of the Chao-Wang-Jost estimate that stands for answers too rare to be sampled well.
-
-    With f1 and f2 answers given once and twice among n samples and A the estimated mean probability of those given once
-    (Good and Turing), it is (f1 / n) (1 - A)^(1 - n) (-log A - sum_{r < n} (1 - A)^r / r), nats: what is left of the
-    logarithm's series, summed from r = n on unless A is small. 0 without singletons, and where A is 1.
-    """
+    """The part of the Chao-Wang-Jost estimate for answers too rare to be sampled well: (f1 / n) (1 - A)^(1 - n) (-log A
+    - sum_{r < n} (1 - A)^r / r), nats, of f1 answers given once among n and the estimated mean probability A of those
+    (Good and Turing). It is summed from r = n on unless A is small; 0 without singletons, and where A is 1."""
     if not singletons or (singletons == 1 and not doubletons):
         return 0.0
     share = 2 * doubletons / ((size - 1) * singletons + 2 * doubletons)
@@ -57,11 +51,8 @@ def unseen_entropy(singletons: int, doubletons: int, size: int) -> float:
 
 
 def chao_wang_jost_entropy(counts: np.ndarray) -> float:
-    """Entropy in nats, corrected for the sample's size (Chao, Wang and Jost 2013); NaN with fewer than two samples.
-
-    With X the counts and n their sum: sum over answers of (X / n) (sum_{k=X}^{n-1} 1 / k), plus ``unseen_entropy``. It
-    may exceed log n: then most answers were given once.
-    """
+    """Entropy in nats, corrected for the sample's size n (Chao, Wang and Jost 2013): sum over counts X of (X / n)
+    (sum_{k=X}^{n-1} 1 / k), plus ``unseen_entropy``; it may exceed log n. NaN with fewer than two samples."""
     counts = np.asarray(counts, dtype=np.int64)
     counts = counts[counts > 0]
     size = int(counts.sum())

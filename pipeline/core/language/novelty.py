@@ -1,8 +1,5 @@
-"""Distinct responses and utility of NoveltyBench (Zhang et al., arXiv:2504.05228; arXiv:2605.11845, Section 4.2).
-
-Ten responses to one prompt are partitioned into classes that say the same; only the first of each is rated, and
-``utility`` discounts the ratings by the patience of a reader who asks again and again.
-"""
+"""Distinct responses and utility of NoveltyBench (Zhang et al., arXiv:2504.05228; arXiv:2605.11845, Section 4.2):
+classes of responses that say the same, and ratings discounted by the patience of a reader who asks again."""
 
 import bisect
 import math
@@ -22,12 +19,8 @@ LIKELIHOOD_RATING_THRESHOLDS = (-2.74, -2.27, -1.95, -1.52, -1.06, -0.59, -0.32,
 
 
 def short_responses_equal(first: str, second: str) -> bool | None:
-    """The benchmark's rule for short responses; None where it leaves the pair to the classifier.
-
-    With at most SHORT_RESPONSE_WORDS lower-cased words in both, two responses say the same if the number of different
-    words in common is at least half the number of words in the longer one. To the letter, so that "no no no" is not
-    even equal to itself.
-    """
+    """The benchmark's rule for at most SHORT_RESPONSE_WORDS lower-cased words each, to the letter: whether different
+    words in common are at least half the words of the longer response; None where the classifier decides."""
     words = first.lower().split(), second.lower().split()
     longest = max(map(len, words))
     if longest > SHORT_RESPONSE_WORDS:
@@ -80,13 +73,10 @@ def utility(ratings: Sequence[int], patience: float) -> float:
 def partition_responses(
     responses: Sequence[Sequence[str]], similarity: Callable[[list[Pair]], np.ndarray], threshold: float
 ) -> list[list[int]]:
-    """Classes of the responses to every prompt, from 0 in the order of first appearance.
-
-    The benchmark puts a response into the first class whose representative says the same, else into a new one.
-    Equivalently, in few large batches: in round k every prompt makes its first unassigned response the representative
-    of class k and compares all later unassigned ones with it. ``similarity`` gives float64[n] of n pairs
-    (representative, later response); two are of one class where it is above the threshold.
-    """
+    """Classes of the responses to every prompt, from 0 in the order of first appearance. The benchmark puts a response
+    into the first class whose representative says the same, else into a new one; equivalently, in round k every prompt
+    compares its first unassigned response with all later ones, above the threshold of ``similarity``, float64[n] of n
+    pairs."""
     labels, label = [[-1] * len(texts) for texts in responses], 0
     while members := _next_comparisons(labels, label):
         pairs = [(responses[prompt][first], responses[prompt][other]) for prompt, first, other in members]

@@ -30,11 +30,9 @@ class OutputSpace:
 
 
 def kept_grid(lower: float, upper: float, num_decimals: int, max_bins: int) -> np.ndarray:
-    """int64[M] ascending k whose k * 10^-num_decimals are the bin centres in [lower, upper], M <= max_bins.
-
-    Of more than ``max_bins`` points, ``linspace(0, n - 1, max_bins)`` truncated to integers is kept. Raises DomainError
-    where no multiple lies in the range, or indices do not fit 53 bits.
-    """
+    """int64[M] ascending k whose k * 10^-num_decimals are the bin centres in [lower, upper]; of more than ``max_bins``
+    those at ``linspace(0, n - 1, max_bins)``, truncated. Raises DomainError without a centre, or where k does not fit
+    53 bits."""
     factor = 10.0**num_decimals
     scaled_lower, scaled_upper = lower * factor, upper * factor
     largest = max(abs(scaled_lower), abs(scaled_upper))

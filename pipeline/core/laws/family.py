@@ -111,18 +111,11 @@ class Law:
 
 @dataclass(frozen=True)
 class Family:
-    """One distribution family.
+    """One distribution family, of difficulty tier "I", "II" or "III" (Table 5), with its parameters in prompt order.
 
-    Attributes:
-        display_name: The prompt's.
-        tier: Difficulty tier "I", "II" or "III" (Table 5).
-        parameters: In prompt order.
-        law: ``law(*parameters)`` gives the SciPy law: the one place that converts the prompt's parameterisation.
-        test_grid: Axes of the unseen-parameter grid (seen family) or the full grid (held-out family).
-        selected: The paper's selected test points, in grid coordinates.
-        train_grid: Axes whose Cartesian product is the training grid; empty for a held-out family.
-        from_grid: Maps a grid point to prompt parameters.
-        ordering: Parameter names whose values must not decrease (ends strictly apart).
+    ``law(*parameters)`` gives the SciPy law: the one place that converts the prompt's parameterisation. ``train_grid``
+    is empty for a held-out family; ``selected`` are the paper's test points, in grid coordinates, which ``from_grid``
+    maps to prompt parameters. Values of the parameters ``ordering`` must not decrease (ends strictly apart).
     """
 
     family_id: str

@@ -1,7 +1,4 @@
-"""Laws over finitely many strings, with classes of strings that count as the same answer.
-
-Numbers are canonical decimals with as many digits behind the point as the law has.
-"""
+"""Laws over finitely many strings, of which classes count as the same answer; numbers are canonical decimals."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,11 +19,8 @@ MOST_STRINGS = 100_000
 
 @dataclass(frozen=True)
 class FiniteLaw:
-    """A law over M distinct strings with probabilities above 0 that sum to 1. Raises DomainError for what is no law.
-
-    ``classes`` has the class of each string, by which metrics count; ``values`` the number of each string, ascending,
-    or None where strings are categories.
-    """
+    """A law over M distinct strings with probabilities above 0 that sum to 1, else DomainError: the class of each, by
+    which metrics count, and its number, ascending; ``values`` are None for categories."""
 
     strings: tuple[str, ...]
     probabilities: tuple[float, ...]

@@ -9,11 +9,8 @@ from pipeline.core.laws.finite_law import FiniteLaw
 
 
 def quantile(law: Law | FiniteLaw, levels: np.ndarray) -> np.ndarray:
-    """F^-1(level) = smallest value x with F(x) >= level; levels inside (0, 1).
-
-    Of integer laws from a table of F: SciPy's ``ppf`` is a Python loop per level, and does not end on some degenerate
-    laws.
-    """
+    """Smallest x with F(x) >= level, inside (0, 1). Of integer laws from a table of F: SciPy's ``ppf`` is a Python loop
+    per level, and does not end on some degenerate laws."""
     levels = np.asarray(levels, dtype=np.float64)
     if isinstance(law, FiniteLaw):
         return law.quantile(levels)

@@ -1,8 +1,5 @@
-"""The law of X rounded to d decimals: the target without bins.
-
-Its atoms are k * 10^-d with P(k) = F((k + 1/2) 10^-d) - F((k - 1/2) 10^-d). A value that would round to outside the
-support counts as the nearest grid point inside.
-"""
+"""The law of X rounded to d decimals: P(k) = F((k + 1/2) 10^-d) - F((k - 1/2) 10^-d) of atoms k * 10^-d. A value that
+would round to outside the support counts as the nearest grid point inside."""
 
 import math
 from dataclasses import dataclass
@@ -25,11 +22,8 @@ TOLERANCE = 1e-8
 
 @dataclass(frozen=True)
 class RoundedLaw:
-    """A law rounded to ``num_decimals`` decimals (0 for an integer law).
-
-    Raises DomainError where the support holds no multiple of 10^-num_decimals, most of it needs more than MAX_DIGITS
-    digits, or SciPy's functions do not sum to 1.
-    """
+    """A law rounded to ``num_decimals`` decimals (0 for an integer law). Raises DomainError where the support holds no
+    multiple of 10^-num_decimals, most needs more than MAX_DIGITS digits, or SciPy's functions do not sum to 1."""
 
     law: Law
     num_decimals: int
@@ -85,11 +79,9 @@ class RoundedLaw:
         return tail
 
     def masses(self, first: np.ndarray, stop: np.ndarray) -> np.ndarray:
-        """P(first <= k < stop) for int64[...] grid indices, elementwise float64; 0 for empty ranges.
-
-        From distribution functions below the median and survival functions above it, so that tails keep their digits.
-        Raises DomainError where SciPy gives a mass that is NaN or negative.
-        """
+        """float64[...] P(first <= k < stop) for int64[...] grid indices; 0 for empty ranges. From survival functions
+        above the median, so that tails keep their digits. Raises DomainError where SciPy gives a mass that is NaN or
+        negative."""
         lowest, highest = self.bounds
         first, stop = np.maximum(first, lowest), np.minimum(stop, highest + 1)
         left = np.where(first == lowest, -math.inf, (first - 0.5) / self.scale)

@@ -93,12 +93,9 @@ _LABEL = re.compile(rf"({QUESTION}|{ANSWER}|{EXPLANATION}):|([A-E])\.(?=\s|\Z)")
 
 def parse_mcq(text: str) -> ParsedQuestion | McqFailure:
     """Parse a generation in the requested format, as the paper does: a missing, duplicated or malformed field fails.
-
-    Behind any reasoning trace, "Question:", "A.", "B.", "C.", "D." and "Correct Answer:" each start exactly one line,
-    without indentation and in this order, white space after the dot. The question may take several lines, an option
-    takes one, and the answer is one letter. The explanation is optional, and so is text before the question and after
-    the answer that starts no line with a label. "E." right behind an option is a fifth option.
-    """
+    Behind any reasoning trace, "Question:" to "Correct Answer:" each start exactly one line, in order and without
+    indentation, white space after an option's dot. Only the question may take several lines; the explanation and text
+    before and after are optional. "E." right behind an option is a fifth option."""
     reply = strip_reasoning(text)
     if not reply:
         return McqFailure.UNCLOSED_REASONING if reply is None else McqFailure.EMPTY
@@ -129,11 +126,9 @@ _RELEASED_LABEL = re.compile(rf"({QUESTION}|{ANSWER}|{EXPLANATION}):|([A-D])\.")
 
 
 def parse_mcq_released(text: str) -> ParsedQuestion | McqFailure:
-    """Parse a generation by the rules of the paper's released code (github.com/chandar-lab/calibration-finetuning).
-
-    Unlike ``parse_mcq``, an explanation is required and every line must be a field, so a question of several lines and
-    any remark fail; indentation, no white space behind an option's dot and another order of the fields are allowed.
-    """
+    """Parse a generation by the rules of the paper's released code (github.com/chandar-lab/calibration-finetuning):
+    unlike ``parse_mcq``, an explanation is required and every line must be a field, but indentation, no white space
+    behind an option's dot and another order are allowed."""
     reply = strip_reasoning(text)
     if not reply:
         return McqFailure.UNCLOSED_REASONING if reply is None else McqFailure.EMPTY

@@ -79,11 +79,8 @@ def build_split(
     prompts_per_family: int | None = None,
     seed: int = 0,
 ) -> list[Prompt]:
-    """Prompts of one split in table and grid order: "train" and "unseen" of the seen families, "ood" of the held-out.
-
-    ``selection`` is that of ``Family.grid_points``; ``families`` restricts to these ids, ``prompts_per_family`` to so
-    many of each, drawn without replacement. Raises DomainError for an unknown family.
-    """
+    """Prompts of one split in table and grid order: "train" and "unseen" of the seen families, "ood" of the held-out;
+    ``prompts_per_family`` are drawn without replacement. Raises DomainError for an unknown family."""
     wanted = FAMILIES if families is None else {get_family(name).family_id for name in families}
     prompts = []
     for family_id, family in FAMILIES.items():

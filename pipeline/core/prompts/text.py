@@ -21,11 +21,8 @@ class TextPrompt:
 
 
 def hold_out(prompts: Sequence[TextPrompt], share: float, seed: int) -> list[TextPrompt]:
-    """The instructions in the same order, a share of each category in the split HELD_OUT and the others in ANCHOR.
-
-    A prompt's place in the draw depends neither on the order nor on other categories. Of two or more prompts, at least
-    one is held out and at least one is not; a single one is not.
-    """
+    """The instructions in the same order, a share of each category in the split HELD_OUT, whose draw depends neither on
+    the order nor on other categories. Of two or more prompts, at least one is held out and at least one is not."""
     categories: dict[str, list[str]] = {}
     for prompt in prompts:
         categories.setdefault(prompt.category, []).append(prompt.prompt_id)

@@ -99,10 +99,8 @@ def fit_ability(values: np.ndarray, discriminations: np.ndarray, offsets: np.nda
 def fit_abilities(
     values: np.ndarray, counts: np.ndarray, discriminations: np.ndarray, offsets: np.ndarray, start: np.ndarray
 ) -> np.ndarray:
-    """float64[R, D] maximum likelihood abilities of R resamples of the items, by damped Newton steps from float64[D].
-
-    ``counts`` are float64[R, n], how often each resample holds each item.
-    """
+    """float64[R, D] maximum likelihood abilities by damped Newton steps from float64[D], of R resamples that hold each
+    item ``counts``, float64[R, n], times."""
     dimensions = len(discriminations)
     products = np.einsum("dn,en->nde", discriminations, discriminations).reshape(len(values), -1)
 

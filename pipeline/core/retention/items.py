@@ -1,8 +1,5 @@
-"""The items of the tasks as requests to a model, and what its answers are worth.
-
-Prompts, few-shot draws, extraction of answers and metrics are those of lm-evaluation-harness 0.4.13 (tinyBenchmarks,
-gsm8k), to the letter.
-"""
+"""The items of the tasks as requests to a model, and what its answers are worth, to the letter as in
+lm-evaluation-harness 0.4.13 (tinyBenchmarks, gsm8k)."""
 
 import random
 import re
@@ -140,12 +137,8 @@ class Outcome:
 
 
 class RetentionTask:
-    """One task: the requests that it puts to a model, and what the answers are worth.
-
-    ``data`` are the rows of its splits; a prompt is one user turn of the chat template ``render`` (None for plain
-    text). ``requests`` are ("loglikelihood", (context, continuation)) or ("generate_until", (context, stop strings)),
-    in order.
-    """
+    """One task: the requests that it puts to a model, ("loglikelihood", (context, continuation)) or ("generate_until",
+    (context, stop strings)), and what the answers are worth. ``render`` is the chat template, None for plain text."""
 
     def __init__(self, name: str, data: Mapping[str, Sequence[Row]], render: Render | None = None):
         self.name, self._render = name, render

@@ -1,8 +1,5 @@
-"""Windows over a document that is longer than a model's context: each scores the tokens that no earlier one has scored.
-
-Without a BOS token nothing predicts token 0, so it is not scored. With one, every window starts with it, in the place
-of one token: some models (Gemma) cannot read a text that starts without it.
-"""
+"""Windows over a document that is longer than a model's context: each scores the tokens that no earlier one has scored,
+behind the BOS token if there is one (Gemma cannot read a text without it); else token 0 is not scored."""
 
 from typing import NamedTuple
 
@@ -16,10 +13,7 @@ class Window(NamedTuple):
 
 
 def scoring_windows(num_tokens: int, window: int, stride: int, has_bos: bool) -> list[Window]:
-    """Windows of a document in order; ``num_tokens`` are without the BOS token, ``window`` is with it.
-
-    Raises ValueError unless the stride is between 1 and ``window`` - 1.
-    """
+    """Windows, with the BOS token, of ``num_tokens`` without it. Raises ValueError unless 1 <= stride < ``window``."""
     if not 1 <= stride < window:
         raise ValueError(f"the stride must be between 1 and the window - 1, got stride {stride} and window {window}")
     room = window - has_bos

@@ -1,9 +1,5 @@
 """Paired tests of two conditions of one model that answered the same structured prompts; differences are own - other.
-
-The estimand is the difference of the tabulated figures for families like those evaluated, so families are what
-intervals resample and what the test swaps. Swapping prompt by prompt would reject far too often where a difference
-varies between families.
-"""
+Families are resampled and swapped: prompt by prompt would reject far too often where they differ."""
 
 import itertools
 import math
@@ -63,11 +59,8 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 def sign_flip_test(
     differences: np.ndarray, replicates: int, rng: np.random.Generator, most_enumerated: int = 0
 ) -> float:
-    """Two-sided permutation test that paired differences are symmetric around 0, on their mean; NaN without pairs.
-
-    Up to ``most_enumerated`` differences all patterns of signs are tried; else the observed signs count as one of the
-    random ones, so the p-value is at least 1 / (replicates + 1).
-    """
+    """Two-sided permutation test on the mean of paired differences; NaN without pairs. All patterns of signs are tried
+    up to ``most_enumerated``; else the observed signs count as one of the random ones."""
     differences = np.asarray(differences, dtype=np.float64)
     size = len(differences)
     if size == 0:
@@ -87,12 +80,9 @@ def sign_flip_test(
 def family_signed_rank_test(
     differences: np.ndarray, families: np.ndarray, replicates: int, rng: np.random.Generator
 ) -> float:
-    """Two-sided permutation test of float64[P] finite paired differences: signed ranks, families of equal weight.
-
-    The statistic is the sum over families of the mean of sign(d) * rank(|d|), ranks over all prompts (Wilcoxon 1945;
-    a difference of 0 counts as 0, Pratt 1959), because the W1 of a heavy-tailed law knows no bound. All prompts of a
-    family change sign together; with F families p is at least 2 / 2^F. NaN without pairs.
-    """
+    """Two-sided permutation test of float64[P] finite paired differences; NaN without pairs. The statistic is the sum
+    over families of the mean of sign(d) * rank(|d|), ranks over all prompts (Wilcoxon 1945; 0 counts as 0, Pratt 1959).
+    All prompts of a family change sign together; with F families p is at least 2 / 2^F."""
     _, codes = np.unique(families, return_inverse=True)
     terms = np.sign(differences) * stats.rankdata(np.abs(differences)) / np.bincount(codes)[codes]
     return sign_flip_test(np.bincount(codes, weights=terms), replicates, rng, MOST_ENUMERATED)
@@ -133,12 +123,8 @@ def comparison_verdict(
     floor_difference: float = 0.0,
     higher_is_better: bool = False,
 ) -> Verdict:
-    """What a comparison says of the first condition.
-
-    "better" or "worse": the test rejects, and the whole interval lies beyond the margin. "no relevant difference": the
-    whole interval lies within it. What perfect samplers of the two sizes would differ by is added to the margin of a
-    difference, and taken off that of no difference.
-    """
+    """Says "better" or "worse" where the test rejects and the whole interval lies beyond the margin, "no relevant
+    difference" where it lies within. What perfect samplers of the two sizes would differ by makes either harder."""
     low, high = interval
     if not all(math.isfinite(number) for number in (low, high, p_adjusted)):
         return "undefined"
@@ -150,11 +136,8 @@ def comparison_verdict(
 
 
 def adjusted_by_question(table: pd.DataFrame, column: str = "p") -> pd.Series:
-    """p-values adjusted by Holm over the parts (splits, tasks, slices) of each question, the one rule of this project.
-
-    A question is one metric of one model under one pair of conditions: QUESTION, of which the columns that a table has
-    count. All parts together are a question by themselves.
-    """
+    """p-values adjusted by Holm over the parts (splits, tasks, slices) of each question: those of QUESTION's columns
+    that the table has. All parts together are a question by themselves."""
     keys = [table[name] for name in QUESTION if name in table]
     groups = table.groupby([*keys, table["split"] == ALL_PARTS], sort=False)[column]
     return groups.transform(lambda p: holm(p.to_numpy(np.float64)))
@@ -180,11 +163,8 @@ def compare_conditions(
     tested: Mapping[str, FamilyStatistic] = TESTED,
 ) -> pd.DataFrame:
     """Pairs of conditions of all models on all tested metrics: COMPARISON_COLUMNS, by split, metric, model and pair.
-
-    ``per_prompt`` has columns model, condition, split, family, prompt_id and the tested metrics that exist. ``floors``
-    has what a perfect sampler scores, by (model, condition, split, metric); ``margins`` the smallest difference that
-    matters. Raises ValueError where two conditions answered different prompts.
-    """
+    ``floors`` has what a perfect sampler scores, by (model, condition, split, metric); ``margins`` the smallest
+    difference that matters. Raises ValueError where two conditions answered different prompts."""
     rows = []
     for (split, model), members in per_prompt.groupby(["split", "model"], sort=False):
         conditions = {name: rows.set_index("prompt_id") for name, rows in members.groupby("condition", sort=False)}

@@ -41,11 +41,9 @@ def at_places(values: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def combine(values: np.ndarray, statistic: Statistic) -> np.ndarray:
-    """float64[...] of values [..., F, M] by family and prompt; those that are not finite are left out.
-
-    "family_median" (the paper's) and "family_mean" aggregate the means within families and are undefined as soon as one
-    family has no finite value (Section 4.2); "median" is of all values.
-    """
+    """float64[...] of values [..., F, M] by family and prompt; those not finite are left out. "family_median" (the
+    paper's) and "family_mean" of the means within families need a finite value in each (Section 4.2); "median" is of
+    all."""
     finite = np.isfinite(values)
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "All-NaN slice")
@@ -72,11 +70,8 @@ def family_draws(families: np.ndarray, replicates: int, rng: np.random.Generator
 
 
 def half_samples(size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """bool[replicates, size], size // 2 values of a sample each, drawn without replacement.
-
-    For distances from a law, from which resamples with ties lie too far. A mean has the same variance over half-samples
-    as over samples (the delete-half jackknife, Shao and Tu 1995, Section 2.3).
-    """
+    """bool[replicates, size], size // 2 values of a sample each, without replacement: resamples with ties lie too far
+    from a law. A mean varies as over samples (the delete-half jackknife, Shao and Tu 1995, Section 2.3)."""
     chosen = np.zeros((replicates, size), dtype=bool)
     if size > 1:
         order = np.argpartition(rng.random((replicates, size)), size // 2, axis=1)[:, : size // 2]
@@ -85,10 +80,8 @@ def half_samples(size: int, replicates: int, rng: np.random.Generator) -> np.nda
 
 
 def half_sample_deviations(values: np.ndarray, size: int) -> np.ndarray:
-    """A statistic on ``half_samples`` less its mean there, scaled for odd sizes; 0 where it is undefined.
-
-    Centring takes out the bias that a distance has at half the size (Efron and Tibshirani 1993, Chapter 10).
-    """
+    """A statistic on ``half_samples`` less its mean there, which takes out the bias of a distance at half the size
+    (Efron and Tibshirani 1993, Chapter 10), scaled for odd sizes; 0 where it is undefined."""
     if size < 2 or not np.isfinite(values).all():
         return np.zeros(len(values))
     half = size // 2

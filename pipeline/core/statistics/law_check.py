@@ -71,11 +71,8 @@ class LawCells:
         return float(((observed - expected) ** 2 / expected).sum())
 
     def p_value(self, counts: Mapping[Hashable, int], relative_error: float = 0.0) -> float:
-        """The p-value of N samples, counted by outcome.
-
-        ``relative_error`` is the root mean square of what the sampled probabilities may differ by, as a share of each:
-        the statistic is then noncentral chi-square, with noncentrality N * relative_error^2.
-        """
+        """The p-value of N samples, counted by outcome. ``relative_error`` is the root mean square of what the
+        probabilities may differ by, a share of each: chi-square is then noncentral, N * relative_error^2."""
         pearson = upper_tail(self.statistic(counts), self.degrees_of_freedom, self.num_samples * relative_error**2)
         if not self._joins:
             return pearson
@@ -103,10 +100,8 @@ def total_variation_floors(law: np.ndarray, size: int, replicates: int, rng: np.
 def total_variation_deviations(
     counts: np.ndarray, law: np.ndarray, replicates: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """How total variation varies when int[K] answers are drawn anew, float64[replicates]; 0 without answers.
-
-    Centred, because redrawing adds the sampling error a second time (as ``half_sample_deviations``).
-    """
+    """How total variation varies when int[K] answers are drawn anew, float64[replicates], centred (as
+    ``half_sample_deviations``); 0 without answers."""
     if not counts.sum():
         return np.zeros(replicates)
     draws = total_variations(rng.multinomial(counts.sum(), counts / counts.sum(), size=replicates), law)

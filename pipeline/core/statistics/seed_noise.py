@@ -43,11 +43,8 @@ def spread(values: Sequence[float]) -> Spread:
 def compare_with_best(
     spreads: Sequence[Spread], *, lower_is_better: bool = True, significance: float = 0.05
 ) -> list[Comparison]:
-    """Compare each setting with the best by Tukey and Kramer's test of all pairs.
-
-    The margin is q / sqrt(2) * s * sqrt(1 / n + 1 / n_best), with s the pooled standard deviation between seeds and q
-    the studentised range's quantile: all pairs, because the best is picked by its result.
-    """
+    """Compare each setting with the best by Tukey and Kramer's test of all pairs, as the best is picked by its result:
+    q / sqrt(2) * s * sqrt(1 / n + 1 / n_best), with s the pooled deviation and q the studentised range's quantile."""
     defined = [item for item in spreads if math.isfinite(item.mean)]
     if not defined:
         return [Comparison(math.nan, math.nan, "undefined") for _ in spreads]

@@ -69,16 +69,11 @@ def ratio_of(numerator: str, denominator: str, size: Callable[[pd.DataFrame], fl
 
 
 def aggregate_of(
-    column: str,
-    statistic: intervals.Statistic = "family_median",
-    size: Callable[[pd.DataFrame], float] | None = None,
+    column: str, statistic: intervals.Statistic = "family_median", size: Callable[[pd.DataFrame], float] | None = None
 ) -> Statistic:
-    """A column of prompts, which come in families, by ``intervals.combine``.
-
-    Of arrays, where rows have them, "COLUMN deviations" are how the value varies with the samples behind it, which are
-    then resampled as well (a distance below 0 counts as 0), and "COLUMN floors" the scores of perfect samplers, whose
-    aggregates' mean is the floor.
-    """
+    """A column of prompts, which come in families, by ``intervals.combine``. Arrays "COLUMN deviations" are how the
+    value varies with its samples, which are then resampled as well; "COLUMN floors" are the scores of perfect
+    samplers."""
 
     def numbers(rows: pd.DataFrame, drawn: Nested) -> np.ndarray:
         values, varies = intervals.at_places(rows[column].to_numpy(float), drawn.rows), f"{column} deviations"
@@ -126,15 +121,11 @@ def summarise(
 ) -> list[dict[str, Any]]:
     """Rows of metrics.csv for every condition and statistic, with 95% bootstrap intervals over units.
 
-    Each resample has the same units for all conditions and statistics, so changes are paired; a change is over the
-    units that are defined under both conditions. Rows are of ``metric_row`` with condition, split, change, change_low,
-    change_high and note: why a value is undefined, or "".
-
-    ``rows`` have one row per condition and ``unit``; groups of units with one value in the column ``strata`` are
-    resampled each by itself. ``floors`` have by metric what a perfect model scores, or the column whose mean it is.
-    ``names`` (axis, model), split and family name the draws' stream. With ``by_family``, what is reported of each
-    family by itself, units come in families, by a column ``family``, which are resampled first. Raises ValueError where
-    a condition has a unit twice, KeyError where one lacks a unit of a family.
+    ``rows`` have one row per condition and ``unit``. Each resample has the same units for all conditions, so changes
+    are paired, over the units that are defined under both; those with one value in ``strata`` are resampled by
+    themselves. ``floors`` have by metric what a perfect model scores, or the column whose mean it is; ``names`` (axis,
+    model), split and family name the stream. With ``by_family`` (statistics of each family by itself) families are
+    resampled first. Raises ValueError where a condition has a unit twice, KeyError where one lacks a unit of a family.
     """
     rows, summaries = rows.assign(stratum=rows[strata] if strata else ""), []
     for family in ["", *(rows["family"].drop_duplicates() if by_family else ())]:

@@ -35,11 +35,8 @@ class Batch:
 
 
 def collate(examples: Sequence[Example], pad_id: int, step_size: float | None = None) -> Batch:
-    """Pad examples, whole or parts of them, into a batch.
-
-    ``step_size`` is the sum of ``Example.size`` over all whole examples of the optimiser step, if there are more than
-    in this batch; every one weighs its own size over it.
-    """
+    """Pad examples, whole or parts of them, into a batch; ``step_size`` is the sum of ``Example.size`` over all whole
+    examples of the optimiser step, if there are more than these."""
     total = step_size or sum(example.size for example in examples)
     width = max(example.num_inputs for example in examples)
     input_ids = np.full((len(examples), width), pad_id, dtype=np.int64)
@@ -90,12 +87,10 @@ def _tree_attention(examples: Sequence[Example], width: int) -> tuple[np.ndarray
 def plan_passes(
     examples: Iterable[Example], max_rows: int, max_tokens: int | None, trees: bool = True
 ) -> list[list[Example]]:
-    """Distribute the examples of one optimiser step over forward passes of at most ``max_rows`` rows.
-
-    A tree of more than ``max_tokens`` (per pass, with padding) becomes a row for each sequence, as every tree does
-    without ``trees``, which the model then cannot read; a single sequence is never cut. Single sequences keep their
-    order; where there is a tree, rows of similar size come together.
-    """
+    """Distribute the examples of a step over forward passes of at most ``max_rows`` rows. A tree of more than
+    ``max_tokens`` (per pass, with padding), or any without ``trees``, becomes a row for each sequence; a single
+    sequence is never cut. Single sequences keep their order; where there is a tree, rows of similar size come
+    together."""
     rows: list[Example] = []
     for example in examples:
         too_large = max_tokens is not None and example.num_inputs > max_tokens
@@ -116,10 +111,8 @@ def plan_passes(
 
 
 def share_passes(sizes: Sequence[int], num_shares: int) -> list[list[int]]:
-    """Deal forward passes out to processes that work side by side: ascending places in ``sizes`` of each share.
-
-    Numbers of passes differ by at most one, and total sizes by at most the largest pass.
-    """
+    """Deal forward passes out to processes: ascending places in ``sizes`` of each share. Numbers of passes differ by at
+    most one, and total sizes by at most the largest pass."""
     largest_first = sorted(range(len(sizes)), key=lambda index: -sizes[index])
     return [sorted(largest_first[share::num_shares]) for share in range(num_shares)]
 
@@ -154,11 +147,8 @@ def into_sequences(example: Example) -> list[Example]:
 
 
 def subtree(tree: TokenTree, run: np.ndarray) -> tuple[np.ndarray, np.ndarray, TokenTree]:
-    """The tree of a run of nodes in depth-first order and the ancestors of its first node.
-
-    Returns its nodes int64[n], ancestors first; the new index of each old node, int64[N + 1], ROOT for ROOT and for
-    what is left out; and the tree.
-    """
+    """The tree of a run of nodes in depth-first order and the ancestors of its first: its nodes int64[n], ancestors
+    first; the new index of each old node, int64[N + 1], ROOT for ROOT and for what is left out; and the tree."""
     above, node = [], int(tree.parents[run[0]])
     while node != ROOT:
         above.append(node)

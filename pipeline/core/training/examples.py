@@ -17,10 +17,8 @@ LossReduction = Literal["token", "completion"]
 
 
 def family_balanced_order(families: Sequence[str], rng: np.random.Generator) -> list[int]:
-    """A permutation of ``range(len(families))`` in which families alternate.
-
-    Rounds over the families in random order, one item of each that still has any; items are shuffled within families.
-    """
+    """A permutation of ``range(len(families))`` in rounds over the families in random order, items shuffled within
+    each."""
     waiting: dict[str, list[int]] = {}
     for index in rng.permutation(len(families)).tolist():
         waiting.setdefault(families[index], []).append(index)
@@ -47,10 +45,8 @@ class Draw:
 def training_steps(
     families: Sequence[str], epochs: int, examples_per_prompt: int, batch_size: int, seed: int, *names: str
 ) -> list[list[Draw]]:
-    """The draws of every optimiser step, reshuffled every epoch (Algorithms 1 and 2); ``names`` are model and method.
-
-    A step never spans two epochs, so an epoch's last may be smaller: the paper's 1,988 prompts make 63 steps of 32.
-    """
+    """The draws of every optimiser step, reshuffled every epoch (Algorithms 1 and 2); an epoch's last step may be
+    smaller. ``names`` are model and method."""
     steps = []
     items = [(prompt, repetition) for repetition in range(examples_per_prompt) for prompt in range(len(families))]
     for epoch in range(epochs):
@@ -63,11 +59,8 @@ def training_steps(
 
 @dataclass(frozen=True)
 class Example:
-    """A prompt, completions behind it as a tree of prefixes, and a target at P of the prefixes.
-
-    The terminator is a target, never an input, so a completion of L tokens and a terminator has L nodes and L + 1
-    supervised prefixes. Each distinct prefix is one node however many completions share it, and is computed once.
-    """
+    """A prompt, completions behind it as a tree of prefixes, and a target at P of the prefixes. The terminator is a
+    target, never an input: a completion of L tokens has L nodes and L + 1 supervised prefixes."""
 
     prompt_ids: Sequence[int]
     tree: TokenTree
@@ -83,7 +76,6 @@ class Example:
     probabilities: np.ndarray
     """float64[C], target probabilities; sum to 1 over each prefix."""
     sequences: int
-    """Completions that the example holds."""
     size: float = 1.0
     """Its weight in its step: 1, or its number of tokens where a step's loss is a mean over tokens."""
 
@@ -104,11 +96,8 @@ def _merged_example(
     loss_reduction: LossReduction = "completion",
 ) -> Example:
     """Completions (terminator last) as one tree; a completion's positions weigh alike, and so does each completion
-    ("completion") or each token of all of them ("token").
-
-    ``targets`` gives the distribution at each position; without it, it is that of the tokens that follow in
-    ``completions``, so that the cross-entropy of a merged prefix is the sum over its completions.
-    """
+    ("completion") or each token of all of them ("token"). ``targets`` gives the distribution at each position, by
+    default that of the tokens that follow in ``completions``."""
     tree, nodes_of = merge_sequences([completion[:-1] for completion in completions])
     # Index 0 is the root, so that a node is one more than its index in the tree.
     weights = np.zeros(len(tree) + 1)
@@ -160,20 +149,14 @@ def sample_string(space: OutputSpace, rng: np.random.Generator) -> str:
 def hard_example(
     prompt_ids: Sequence[int], completions: Sequence[Sequence[int]], loss_reduction: LossReduction = "completion"
 ) -> Example:
-    """Sampled completions (terminator last) as their own targets.
-
-    "completion" is Eq. 4, a mean over each completion's tokens, then over completions; "token" is Algorithm 2, line 14,
-    one mean over all tokens of the step.
-    """
+    """Sampled completions (terminator last) as their own targets: "completion" is Eq. 4, a mean over each completion's
+    tokens, then over completions; "token" is Algorithm 2, line 14, one mean over all tokens of the step."""
     return _merged_example(prompt_ids, completions, loss_reduction=loss_reduction)
 
 
 def anchor_example(prompt_ids: Sequence[int], reply_ids: Sequence[int], max_length: int) -> Example:
-    """A reply to a general instruction, every token of it a supervised position; all of a step's tokens weigh alike.
-
-    The terminator is last where the reply ended by itself; what goes beyond ``max_length`` tokens of instruction and
-    reply is left out. Raises ConfigError where the instruction leaves no room for a reply.
-    """
+    """A reply to a general instruction, the terminator last where it ended by itself, every token a supervised position
+    up to ``max_length`` with the instruction. Raises ConfigError where that leaves no room for a reply."""
     room = max_length - len(prompt_ids)
     if room < 1:
         raise ConfigError(

@@ -31,11 +31,8 @@ class Targets:
 
 
 class _CandidateCrossEntropy(torch.autograd.Function):
-    """``cross_entropy`` with its gradient written out.
-
-    d/dz = (sum(q) * softmax(z / tau) - q) / tau takes one tensor of the size of the logits; differentiating through
-    gather and logsumexp takes five.
-    """
+    """``cross_entropy`` with its gradient written out, (sum(q) * softmax(z / tau) - q) / tau: one tensor of the size of
+    the logits in the place of five."""
 
     @staticmethod
     def forward(ctx, logits, token_ids, probabilities, temperature):
@@ -63,10 +60,8 @@ def _scaled(logits: torch.Tensor, temperature: float) -> torch.Tensor:
 def cross_entropy(
     logits: torch.Tensor, token_ids: torch.Tensor, probabilities: torch.Tensor, temperature: float = 1.0
 ) -> torch.Tensor:
-    """float32[P], -sum_v q(v) log softmax(logits / temperature)(v) in nats, over the model's full vocabulary.
-
-    ``logits`` are float[P, V] of any dtype; ``token_ids`` int64[P, K] and ``probabilities`` float[P, K] are q.
-    """
+    """float32[P], -sum_v q(v) log softmax(logits / temperature)(v) in nats over the full vocabulary, of float[P, V],
+    int64[P, K] and float[P, K]."""
     return _CandidateCrossEntropy.apply(logits, token_ids, probabilities.float(), temperature)
 
 
@@ -103,12 +98,9 @@ def backward_in_chunks(
     positions_per_chunk: int,
     reference: Callable[[slice], torch.Tensor] | None = None,
 ) -> torch.Tensor:
-    """Add the gradients of ``objective(head(hidden), targets, temperature)``, some positions at a time; give the loss.
-
-    Each chunk's logits float[p, V] are freed before the next chunk's are computed; one backward pass then takes the
-    gradient of the hidden states float[P, H] on. ``reference`` gives the base checkpoint's logits at some of the
-    positions, for an objective that takes them.
-    """
+    """Add the gradients of ``objective(head(hidden), targets, temperature)``, some positions at a time, so that only
+    their logits float[p, V] are held, then the gradient of float[P, H]; give the loss. ``reference`` gives the base
+    checkpoint's logits at a slice of the positions."""
 
     total, gradients, start = torch.zeros((), device=hidden.device), [], 0
     for states, part in zip(

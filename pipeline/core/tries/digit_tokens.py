@@ -1,8 +1,5 @@
-"""How a tokenizer writes plain decimals: sign, groups of digits, decimal point.
-
-One token per digit (Qwen, Gemma), or groups of up to three digits counted from the left of each run of digits (Llama
-3, GPT-OSS), where "12345.67890" is 123|45|.|678|90.
-"""
+"""How a tokenizer writes plain decimals: one token per digit (Qwen, Gemma), or groups of up to three from the left of
+each run of digits (Llama 3, GPT-OSS), where "12345.67890" is 123|45|.|678|90."""
 
 import re
 from dataclasses import dataclass

@@ -1,9 +1,5 @@
-"""The token prefix trie of a rounded law, without building it.
-
-The mass behind a digit prefix is a difference of distribution functions: behind "-3.1" at five decimals lie the grid
-points from -3.19999 to -3.10000. While the part before the point may still grow, it is a sum of a few: behind "3" lie
-[3, 4), [30, 40), [300, 400) and so on.
-"""
+"""The token prefix trie of a rounded law, without building it: the mass behind "-3.1" at five decimals is that of the
+grid points from -3.19999 to -3.10000, and behind "3" that of [3, 4), [30, 40), [300, 400) and so on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

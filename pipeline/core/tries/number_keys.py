@@ -1,8 +1,5 @@
-"""Token sequences packed into integers that sort as the sequences do.
-
-A sequence becomes one or more 64-bit words: each token is replaced by its rank among the tokens in use (1 for the
-smallest id, 0 for "past the end") and written in a fixed number of bits, first token first.
-"""
+"""Token sequences packed into 64-bit words that sort as the sequences do: each token is its rank among the tokens in
+use (1 for the smallest id, 0 for "past the end") in a fixed number of bits, first token first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

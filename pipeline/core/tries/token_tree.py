@@ -1,7 +1,4 @@
-"""Token sequences that share prefixes, as one tree that a model can read in one pass.
-
-Laid out as one row of tokens, each node may attend to the prompt, its ancestors and itself only.
-"""
+"""Token sequences that share prefixes, as one row: each node attends to the prompt, its ancestors and itself only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

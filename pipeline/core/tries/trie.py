@@ -54,10 +54,8 @@ class Trie:
         return slice(int(self.edge_offsets[prefix]), int(self.edge_offsets[prefix + 1]))
 
     def next_tokens(self, prefix_ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """q(. | prefix) of Eq. 1: token ids int32[K], ascending, and their probabilities float64[K].
-
-        Raises KeyError where ``prefix_ids``, without the terminator, are not a proper prefix of any string in the trie.
-        """
+        """q(. | prefix) of Eq. 1: int32[K] token ids, ascending, and float64[K]. Raises KeyError where ``prefix_ids``,
+        without the terminator, are not a proper prefix of any string in the trie."""
         prefix = 0
         for token in prefix_ids:
             edges = self.children(prefix)
@@ -104,11 +102,8 @@ def edge_parents(trie: Trie) -> np.ndarray:
 
 
 def build_trie(sequences: Sequence[Sequence[int]], probabilities: np.ndarray, terminator: int) -> Trie:
-    """Build the trie of distinct token sequences, each followed by the terminator (Eq. 1, Algorithm 1).
-
-    Strings of probability 0 are left out: no prefix that only they reach has a target. Raises ValueError where two
-    sequences are equal, or one contains the terminator.
-    """
+    """The trie of distinct token sequences, each followed by the terminator (Eq. 1, Algorithm 1), without strings of
+    probability 0. Raises ValueError where two sequences are equal, or one contains the terminator."""
     mass = np.asarray(probabilities, dtype=np.float64)
     kept = [sequence for sequence, probability in zip(sequences, mass, strict=True) if probability > 0]
     packed = pack_sequences(kept, terminator)
