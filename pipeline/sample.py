@@ -45,12 +45,9 @@ from pipeline.sources.own_laws import own_prompts
 if TYPE_CHECKING:
     from pipeline.engines.sampling.text_engine import Sample, SampleRequest, TextEngine
 
-BLOCK = 256
-"""Samples that are drawn before any is handed on."""
-COMMONEST = 20
-"""Answers that are listed at most."""
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-"""Of the quantiles that are shown."""
+BLOCK = 256  # samples that are drawn before any is handed on
+COMMONEST = 20  # answers that are listed at most
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the quantiles that are shown
 Rows = Sequence[dict[str, Any]]
 
 

@@ -29,8 +29,7 @@ DATA_SET_PROMPTS = {"curated": 100, "wildchat": 1000, "instructions": 400, "ques
 TASK_TOKENS = {"tinyMMLU": 800, "tinyHellaswag": 4600, "tinyTruthfulQA": 2600}
 TASK_TOKENS |= {"tinyWinogrande": 320, "tinyGSM8k": 900, "gsm8k": 900}
 """Tokens read per item, few-shot examples and all of its choices included."""
-SLICE_TOKENS, DOCUMENT_TOKENS = 700_000, 500
-"""Of a PALOMA test slice and document."""
+SLICE_TOKENS, DOCUMENT_TOKENS = 700_000, 500  # of a PALOMA test slice and document
 CLASSIFIER_PARAMETERS, REWARD_PARAMETERS = 435_000_000, 27_200_000_000
 """Of DeBERTa-v3-large and Skywork-Reward-Gemma-2-27B."""
 

@@ -30,10 +30,8 @@ from pipeline.inference.token_stream import Job, Piece, pieces
 
 MOST_TOKENS = 2**22
 """Samples of a request times their longest length at most: there is memory for each token before it is drawn."""
-MOST_AT_ONCE = 16
-"""Requests under way at a time, each with keys and values of its own in memory; further ones wait."""
-UNLIMITED = 4096
-"""Tokens of an answer at most where neither the request nor the checkpoint has a limit."""
+MOST_AT_ONCE = 16  # requests under way at a time, each with keys and values of its own in memory; further ones wait
+UNLIMITED = 4096  # tokens of an answer at most where neither the request nor the checkpoint has a limit
 Result = TypeVar("Result")
 
 

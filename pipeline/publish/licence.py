@@ -20,8 +20,7 @@ class Licence:
     """A licence in the hub's terms: the identifier "other" goes with a name and, where known, a link to its text."""
 
     identifier: str
-    source: str
-    """Who says so."""
+    source: str  # who says so
     name: str | None = None
     link: str | None = None
 

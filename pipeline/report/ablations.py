@@ -28,8 +28,7 @@ from pipeline.report.figures.drawing import Drawing
 from pipeline.report.seeds import spread_columns, value_text, values_by_seed
 from pipeline.report.table import DASH, MISSING, Table
 
-Setting = tuple[int | None, ...]
-"""Values of the parameters that an ablation varies."""
+Setting = tuple[int | None, ...]  # values of the parameters that an ablation varies
 PAPER_SETTINGS: Mapping[str, Any] = {
     "prompts.families": None,
     "prompts.train_prompts_per_family": None,
@@ -90,16 +89,12 @@ HARD_ABLATION = Design(
     ),
 )
 CONSTRUCTION_COST = "construction_cost"
-CONSTRUCTED = {"output_space": "Output space", "trie": "Trie"}
-"""Titles of what the sweep ``construction_cost`` builds."""
-REFERENCE = (5, 16384)
-"""(decimals, most strings) of every evaluation."""
+CONSTRUCTED = {"output_space": "Output space", "trie": "Trie"}  # titles of what the sweep ``construction_cost`` builds
+REFERENCE = (5, 16384)  # (decimals, most strings) of every evaluation
 HEADLINE = "wasserstein_1_normalised"
-IN_FILE = (HEADLINE, "logit_kl_nats", "valid_rate")
-"""Metrics of the tables' files; a table shows the first."""
+IN_FILE = (HEADLINE, "logit_kl_nats", "valid_rate")  # metrics of the tables' files; a table shows the first
 SPLIT_HEADINGS = {split: f"{title[0].upper()}{title[1:]}" for split, title in SHORT_SPLIT_TITLES.items()}
-DRAWN_STRINGS = 1001
-"""Largest number of strings of the cells that Figure 14 is of."""
+DRAWN_STRINGS = 1001  # largest number of strings of the cells that Figure 14 is of
 
 
 @dataclass(frozen=True)
@@ -108,12 +103,9 @@ class Block:
 
     model: str
     title: str
-    others: Mapping[str, Any]
-    """What they agree in."""
-    metrics: pd.DataFrame
-    """Aggregates of metrics.csv with ``setting`` and ``seed``, one cell for each of the two."""
-    varied: tuple[str, ...] = SEEDS
-    """Keys of the seeds that differ, of which the first tells cells apart."""
+    others: Mapping[str, Any]  # what they agree in
+    metrics: pd.DataFrame  # aggregates of metrics.csv with ``setting`` and ``seed``, one cell for each of the two
+    varied: tuple[str, ...] = SEEDS  # keys of the seeds that differ, of which the first tells cells apart
     cells: Sequence[tuple[Setting, Cell]] = ()
 
 
@@ -186,12 +178,9 @@ class Ablations:
 
     tables: list[Table]
     drawings: dict[str, Drawing]
-    missing: list[str]
-    """The sweeps without any run, with their tables."""
-    models: set[str]
-    """Of all cells that train."""
-    sources: dict[str, dict]
-    """Content of each provenance file of their evaluations by its path."""
+    missing: list[str]  # the sweeps without any run, with their tables
+    models: set[str]  # of all cells that train
+    sources: dict[str, dict]  # content of each provenance file of their evaluations by its path
 
 
 def read_ablations(sweeps: Path, published: Path, params: Params, prompts: Sequence[Prompt]) -> Ablations:

@@ -13,8 +13,7 @@ from pipeline.config.params import Params
 from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import Evaluations, rows_of
 
-NUM_AXES = 3
-"""Of so many axes one number is shown: ``dvc metrics show`` has a column for each number of each condition."""
+NUM_AXES = 3  # of so many axes one number is shown: ``dvc metrics show`` has a column for each number of each condition
 
 
 def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:

@@ -34,8 +34,7 @@ from pipeline.report.table_text import latex_document, to_markdown, write_table_
 from pipeline.report.tracked_files import write_tracked_files
 from pipeline.report.transfer import GENERATIVE_SUMMARY, transfer_comparisons, transfer_tests_table
 
-DEMO = "demo"
-"""Experiment whose results are not the paper's."""
+DEMO = "demo"  # experiment whose results are not the paper's
 DEMO_NOTE = "Demo: a small embedded model and stand-ins for data and evaluators; no result of the paper's experiment. "
 SYNTHETIC_NOTE = "Nobody was asked these questions: the counts of people's answers are synthetic. "
 REPORTS: dict[str, AxisReport] = {axis: module.REPORT for axis, module in axis_modules("report").items()}

@@ -21,18 +21,15 @@ from pipeline.runs.dvc_process import end, failed_stages, last_error, start_dvc,
 from pipeline.sweep.cells import Cell, make_cell
 from pipeline.sweep.settings import SweepConfig, cell_overrides, override_key
 
-SECONDS_BETWEEN_TRIES = 1.0
-"""How often a cell that waits for a GPU looks again."""
-LINKED = ("pipeline", "conf", "models", "data")
-"""What every workspace takes from the project."""
+SECONDS_BETWEEN_TRIES = 1.0  # how often a cell that waits for a GPU looks again
+LINKED = ("pipeline", "conf", "models", "data")  # what every workspace takes from the project
 
 
 @dataclass(frozen=True)
 class Record:
     """How a job went."""
 
-    cell: str
-    """Its directory; empty where the settings could not be composed."""
+    cell: str  # its directory; empty where the settings could not be composed
     overrides: tuple[str, ...]
     status: str
     """One of "finished" (now), "skipped" (before), "failed", "busy" (another launcher runs it) and "interrupted"."""

@@ -22,11 +22,9 @@ from pipeline.config.override_errors import explain, find_problem
 from pipeline.config.params import validate
 from pipeline.errors import ConfigError
 
-PRIMARY = "multirun"
-"""Primary configuration of the sweep application."""
+PRIMARY = "multirun"  # primary configuration of the sweep application
 MULTIRUN = ("-m", "--multirun")
-SHOWS = ("--cfg", "-c", "--info", "-i")
-"""Options with which Hydra shows something and runs nothing."""
+SHOWS = ("--cfg", "-c", "--info", "-i")  # options with which Hydra shows something and runs nothing
 Scalar = str | StrictInt | float | StrictBool | None
 Value = Scalar | list[Scalar]
 

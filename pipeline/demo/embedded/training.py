@@ -35,15 +35,13 @@ from pipeline.demo.embedded.instructions import (
 from pipeline.demo.embedded.recipe import Recipe, example_texts, make_model, prose_documents, tokenizer_texts
 from pipeline.demo.embedded.tokenizer import END_OF_TEXT, render_prompt, train_tokenizer
 
-IGNORED = -100
-"""Label of a position that is not supervised."""
+IGNORED = -100  # label of a position that is not supervised
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MAX_ANSWER_TOKENS = 14
 REPLY_DECIMALS = (1, 2, 3)
 REPLY_DECIMAL_WEIGHTS = (0.08, 0.84, 0.08)
 
-Batch = tuple[torch.Tensor, torch.Tensor]
-"""Inputs and labels, int64[B, T]."""
+Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and labels, int64[B, T]
 
 
 class Phase(NamedTuple):

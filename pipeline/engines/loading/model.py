@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 REQUIRED_FILES = ("config.json", "tokenizer.json")
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
-ROWS_PER_PASS = 32
-"""Rows of ``next_log_probabilities`` that are run together."""
+ROWS_PER_PASS = 32  # rows of ``next_log_probabilities`` that are run together
 
 
 _TOKENS_READ = [0]

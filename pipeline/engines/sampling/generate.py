@@ -20,8 +20,7 @@ class Generation:
     seed: int
     text: str
     num_tokens: int
-    finish_reason: str
-    """"stop" or "length"."""
+    finish_reason: str  # "stop" or "length"
 
 
 def sample_seeds(seed: int, names: Sequence[str], num_samples: int) -> list[int]:

@@ -23,8 +23,7 @@ from pipeline.errors import ConfigError, ModelError, first_line
 
 COMPARED_TOKENS = 5
 """Most probable next tokens that are compared with and without an adapter; servers offer at least so many."""
-LONGEST_REASON = 500
-"""Characters that are shown of a server's reason for refusing."""
+LONGEST_REASON = 500  # characters that are shown of a server's reason for refusing
 
 # What llama.cpp's samplers do beyond temperature, top-k and top-p, switched off.
 LLAMA_CPP_OFF = {

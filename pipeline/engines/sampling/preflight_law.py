@@ -35,10 +35,8 @@ LEAST_PROBABILITY = 1e-9
 RELATIVE_ERROR = {"float32": 0.0, "bfloat16": 0.1}
 """Root mean square of what an engine's probabilities may differ by, as a share of each, by dtype of the model."""
 
-Law = dict[tuple[str, str], float]
-"""Probability by text and finish reason ("stop" or "length")."""
-Requests = Mapping[str, Sequence[int]]
-"""Token ids of requests by prompt id."""
+Law = dict[tuple[str, str], float]  # probability by text and finish reason ("stop" or "length")
+Requests = Mapping[str, Sequence[int]]  # token ids of requests by prompt id
 
 
 def sharpened(law: torch.Tensor, temperature: float) -> torch.Tensor:
@@ -105,10 +103,8 @@ class LawCheck:
     request: str
     prompt_ids: Sequence[int]
     law: Law
-    wrong: dict[str, Law]
-    """What the law of an engine would be that is wrong, by what is wrong with it."""
-    cells: LawCells
-    """Of the test of ``NUM_SAMPLES`` samples."""
+    wrong: dict[str, Law]  # what the law of an engine would be that is wrong, by what is wrong with it
+    cells: LawCells  # of the test of ``NUM_SAMPLES`` samples
 
     @property
     def key(self) -> str:

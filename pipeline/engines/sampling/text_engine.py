@@ -25,18 +25,13 @@ class SampleRequest:
     """Independent samples to draw behind one prompt; ``key`` names the request among those of one call."""
 
     key: str
-    prompt_ids: list[int]
-    """The encoded request, up to where the answer starts."""
-    seeds: dict[int, int]
-    """Seed of each sample's own random stream, by sample index."""
-    max_new_tokens: int
-    """The stop token included."""
+    prompt_ids: list[int]  # the encoded request, up to where the answer starts
+    seeds: dict[int, int]  # seed of each sample's own random stream, by sample index
+    max_new_tokens: int  # the stop token included
     temperature: float = 1.0
     top_p: float = 1.0
-    skip_special_tokens: bool = True
-    """Whether special tokens other than the stop token are left out of the text."""
-    constraint: TrieConstraint | None = None
-    """Restricts every step to what a trie holds. Hugging Face engine only."""
+    skip_special_tokens: bool = True  # whether special tokens other than the stop token are left out of the text
+    constraint: TrieConstraint | None = None  # restricts every step to what a trie holds. Hugging Face engine only
     top_k: int | None = None
 
 
@@ -46,8 +41,7 @@ class Sample:
 
     key: str
     sample_index: int
-    generation: Generation
-    """Its ``seed`` is the sample's own, whatever the engine drew with."""
+    generation: Generation  # its ``seed`` is the sample's own, whatever the engine drew with
 
 
 class TextEngine(Protocol):

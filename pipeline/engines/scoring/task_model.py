@@ -15,8 +15,7 @@ from pipeline.engines.scoring.token_scores import RowScorer
 from pipeline.engines.scoring.tree_attention import supports_tree_attention
 from pipeline.engines.scoring.tree_scorer import TreeScorer
 
-SHORTEST_SHARED = 16
-"""Tokens that all contexts must begin with to be read once for all of them."""
+SHORTEST_SHARED = 16  # tokens that all contexts must begin with to be read once for all of them
 
 
 class TaskModel:

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 POSITIONS_PER_CALL = 512
 """Positions whose logits are held at a time: 297 MiB in float32 at 151,936 tokens; 4 MiB at 2,048 tokens."""
-DIRECTIONS = ("forward", "reverse")
-"""Of a divergence: KL(base || model), or KL(model || base)."""
-LAWS_PER_CALL = 64
-"""Laws whose entropy is taken at a time, in float64: 0.1 GB at 151,936 tokens."""
+DIRECTIONS = ("forward", "reverse")  # of a divergence: KL(base || model), or KL(model || base)
+LAWS_PER_CALL = 64  # laws whose entropy is taken at a time, in float64: 0.1 GB at 151,936 tokens
 
 Measure = Callable[[Callable[[], torch.Tensor], torch.Tensor, np.ndarray], np.ndarray]
 """(forward pass, tokens int64[P], indices of their sequences int64[P]) to numbers of each token, float64[P, ...]. The

@@ -35,10 +35,8 @@ LOGITS_PER_CHUNK = 1 << 25
 class Term:
     """One part of the loss of every step."""
 
-    name: str
-    """Its name in the log and in its dropout streams."""
-    make_examples: Callable[[int], list[Example]]
-    """Its examples in a step by the step's number (from 0)."""
+    name: str  # its name in the log and in its dropout streams
+    make_examples: Callable[[int], list[Example]]  # its examples in a step by the step's number (from 0)
     objective: Objective
     weight: float = 1.0
     compares: bool = False

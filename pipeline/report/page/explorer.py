@@ -15,13 +15,10 @@ from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt
 from pipeline.report.evaluations import Evaluations
 
-CELLS = 40
-"""Cells of a continuous law."""
+CELLS = 40  # cells of a continuous law
 MAX_INTEGER_CELLS = 120
-MARGIN = 0.5
-"""How far the view reaches beyond the target's central 90%, in units of its width Q95 - Q05."""
-TAIL = 0.001
-"""The view never leaves the target's quantiles at this level and its complement."""
+MARGIN = 0.5  # how far the view reaches beyond the target's central 90%, in units of its width Q95 - Q05
+TAIL = 0.001  # the view never leaves the target's quantiles at this level and its complement
 PROMPTS_PER_FAMILY = 6
 NUMBERS = {
     "n": "num_samples",

@@ -21,8 +21,7 @@ from pipeline.report.settings import unseen_place
 from pipeline.report.table import FAILED, MISSING, Table
 
 TEMPLATES = Path(__file__).parent / "templates"
-LONG_TEXT, LONG_LABEL = 44, 24
-"""Characters from which a column of results, or of labels, is broken into lines."""
+LONG_TEXT, LONG_LABEL = 44, 24  # characters from which a column of results, or of labels, is broken into lines
 
 
 class FigureBlock(NamedTuple):
