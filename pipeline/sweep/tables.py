@@ -178,10 +178,7 @@ def main(name: str, output: Path | None, where: Sequence[str]) -> None:
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Command line."""
-    parser = CommandParser(
-        prog="python -m pipeline.sweep.tables",
-        description=__doc__,
-    )
+    parser = CommandParser(prog="python -m pipeline.sweep.tables", description=__doc__)
     parser.add_argument("name", help="name of the sweep, below sweeps/")
     parser.add_argument("--output", type=Path, help="directory to write (default: reports/NAME)")
     parser.add_argument(

@@ -23,13 +23,7 @@ def check_engine(config: Params, condition: str) -> None:
 
 
 def open_engine(
-    config: Params,
-    model: str,
-    condition: str,
-    report: Path,
-    weights: Path,
-    probe: str,
-    axis: str = "structured",
+    config: Params, model: str, condition: str, report: Path, weights: Path, probe: str, axis: str = "structured"
 ) -> "TextEngine":
     """Open ``config.engine`` on a model under a condition (base, a method, or a baseline). Raises PipelineError.
 

@@ -20,13 +20,7 @@ from pipeline.core.prompts.structured import Prompt
 from pipeline.report.table_text import shorten
 
 # Okabe and Ito's colours, distinguishable with colour-blindness and in grey print.
-COLORS = {
-    "base": "#999999",
-    "soft": "#0072B2",
-    "hard": "#D55E00",
-    "ssot": "#009E73",
-    "constrained": "#CC79A7",
-}
+COLORS = {"base": "#999999", "soft": "#0072B2", "hard": "#D55E00", "ssot": "#009E73", "constrained": "#CC79A7"}
 FURTHER_COLORS = ("#E69F00", "#56B4E9", "#CC79A7", "#F0E442", "#009E73")
 """Of methods beside soft and hard: the same palette, the colour of ssot last, because it is often beside them."""
 # Paul Tol's muted colours, for model families: other hues than the conditions'.
