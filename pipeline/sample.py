@@ -267,7 +267,6 @@ def main(**given: Any) -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Command line."""
     parser = CommandParser(prog="python -m pipeline.sample", description=__doc__)
     parser.add_argument("prompt", nargs="?", help="the request, any text")
     parser.add_argument(

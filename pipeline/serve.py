@@ -45,7 +45,6 @@ def main(
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Command line."""
     parser = CommandParser(prog="python -m pipeline.serve", description=__doc__)
     opening.add_options(parser)
     parser.add_argument(

@@ -33,13 +33,9 @@ def thread_share(processes: int) -> dict[str, str]:
 def launch(module: str, arguments: Sequence[str], num_processes: int) -> None:
     """Run ``python -m module`` in several processes that can find each other; only the first one's output is shown.
 
-    The module must call ``run_launched``.
-
-    Raises:
-        ConfigError: There are fewer GPUs, but not none.
-        PipelineError: One that ended a process.
-        SystemExit: A process failed otherwise, which is printed; with its status.
-        KeyboardInterrupt, Terminated: A signal to end came; the processes have ended.
+    The module must call ``run_launched``. Raises ConfigError where there are GPUs, but fewer, PipelineError for one
+    that ended a process, SystemExit for another failure, which is printed, and KeyboardInterrupt or Terminated for a
+    signal.
     """
     import torch
     from torch.distributed import run as torchrun

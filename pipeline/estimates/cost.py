@@ -19,8 +19,6 @@ ACTIVATION_BYTES = 2.5
 """What a token keeps for the backward pass, by number of weights to the power 2/3 (width times depth); counted with
 autograd for bfloat16 layers with LoRA on attention and dropout."""
 LOGIT_BYTES = 16 * 2**25  # logits of one chunk of positions, their softmax and gradients, in float32
-
-
 CLOCK = "GPU hours are those of A100s, from rates fitted to the totals that the paper states for its own code."
 
 

@@ -167,8 +167,7 @@ class Prices:
         return self._read(model, 100 * self._prompts("structured")[1]) + self._decode(model, 8_000, "structured")
 
     def structured_scores(self, model: str) -> Cost:
-        """Divergences along paths of two targets, and bounds on the law over plain decimals, which need a tenth of
-        their positions on average."""
+        """Divergences along paths of two targets, and bounds over plain decimals, for a tenth of their positions."""
         (prompts, tokens), evaluate = self._prompts("structured"), self._params.evaluate
         along_paths = 2 * evaluate.paths_per_prompt * (tokens + REPLY_TOKENS["structured"])
         return self._read(model, prompts * (along_paths + 0.1 * evaluate.bounds_max_positions))

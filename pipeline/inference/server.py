@@ -47,7 +47,6 @@ class ModelServer:
         self._worker, self._turns = ThreadPoolExecutor(1, "model"), asyncio.Semaphore(MOST_AT_ONCE)
 
     def application(self) -> Starlette:
-        """The ASGI application."""
         return Starlette(
             routes=[Route("/v1/models", self._models), Route("/v1/chat/completions", self._answer, methods=["POST"])],
             exception_handlers={ApiError: _refusal, Exception: _refusal},

@@ -213,11 +213,7 @@ def read_ablations(sweeps: Path, published: Path, params: Params, prompts: Seque
 
 
 def construction_records(sweeps: Path) -> pd.DataFrame:
-    """One row per tokenizer and setting that was measured.
-
-    Columns: tokenizer, num_decimals, max_bins, prompts, and for ``output_space`` and ``trie`` the mean and largest
-    seconds over prompts and the largest peak in bytes; paths of the provenance files.
-    """
+    """One row per tokenizer and setting that was measured: seconds and peak bytes of each part, and provenance."""
     columns = ("prompt_id", *(f"{part}_{measure}" for part in CONSTRUCTED for measure in ("seconds", "peak_bytes")))
     order, parts = ["tokenizer", "num_decimals", "max_bins"], []
     for cell in finished_cells(sweeps / CONSTRUCTION_COST):
@@ -300,9 +296,7 @@ def _block_records(
 
 
 def ablation_table(design: Design, blocks: Sequence[Block], published: Mapping[tuple, Mapping]) -> Table | None:
-    """W1 by setting, beside figures of the paper for the same settings; None without blocks. The file has KL and valid
-    rate, too.
-    """
+    """W1 by setting, beside the paper's figures for the same settings; None without blocks. The file has IN_FILE."""
     if not blocks:
         return None
     frame = pd.DataFrame(

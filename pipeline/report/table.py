@@ -89,8 +89,7 @@ def make_table(
 ) -> Table | None:
     """The table of the models that have any of its metrics; None without one.
 
-    Methods have rows in any case, base and baselines where they were evaluated. A cell is "not run" where there is no
-    such evaluation, and a dash where the evaluation has no such number.
+    Methods have rows in any case, base and baselines where they were evaluated.
     """
     wanted = {column.metric.format(row=key) for column in spec.columns for key in spec.rows or ("",)}
     chosen = metrics[(metrics["family"] == "") & metrics["metric"].isin(wanted) & metrics["model"].isin(models)]

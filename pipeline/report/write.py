@@ -134,8 +134,7 @@ def write_report(
 ) -> Report:
     """Write a report into ``output``, and print its tables.
 
-    ``evals`` and ``adapters`` have directories AXIS/MODEL/CONDITION and MODEL/METHOD. ``other_seeds`` are evaluations
-    of the same settings under other seeds; ``varied`` the keys that differ, of which the first tells seeds apart.
+    ``other_seeds`` are evaluations under other seeds; of the keys ``varied`` that differ the first tells seeds apart.
     """
     evaluations = read_evaluations(*evals)
     seeds = dict(sorted({getattr(params, varied[0]): evaluations, **(other_seeds or {})}.items()))

@@ -114,10 +114,7 @@ class Runner:
 def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
     """Run what is out of date in the current directory's checkout, up to ``targets``, or everything.
 
-    Raises:
-        ConfigError: params.yaml is not what conf/ composes to, a target is unknown, or there are too few GPUs.
-        BusyError: Another process does the same in this checkout.
-        PipelineError: Stages failed, after all others have run.
+    Raises ConfigError, BusyError where another process does the same, and PipelineError where stages failed.
     """
     check(Path("params.yaml"), Path("conf"))
     params = load_params(Path("params.yaml"))
@@ -140,7 +137,6 @@ def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Command line."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("targets", nargs="*", help="stages to reach, e.g. train-soft or eval-open@embedded")
     parser.add_argument("--jobs", type=int, default=2, help="most stages at once (default: %(default)s)")

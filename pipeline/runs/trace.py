@@ -47,7 +47,6 @@ class Artifact:
         return self.record.get("stage", "")
 
     def problem(self, text: str) -> None:
-        """Note what differs."""
         self.status = MISMATCH
         if text not in self.problems:
             self.problems.append(text)
@@ -68,10 +67,7 @@ class Lineage:
         return os.path.relpath(path, self._root)
 
     def trace(self, home: Path, path: str) -> Artifact:
-        """The artifact and, through its inputs, all that is upstream; paths in records are relative to ``home``.
-
-        Raises ArtifactError for a broken record.
-        """
+        """The artifact with all that is upstream; paths in records are relative to ``home``. Raises ArtifactError."""
         shown, own = self._shown(home / path), Path(path)
         if shown in self.artifacts:
             return self.artifacts[shown]
@@ -225,9 +221,7 @@ def check_value(cell: TableCell, root: Path) -> tuple[str, str]:
 
 
 class Origin(NamedTuple):
-    """All about a cell: how its value compares with the evaluation's, the evaluations behind it, and by path all that
-    is upstream.
-    """
+    """All about a cell: the comparison of its value, the evaluations behind it, and by path all that is upstream."""
 
     cell: TableCell
     comparison: tuple[str, str]
@@ -289,7 +283,6 @@ def main(table: Path | None, row: list[str], column: str | None) -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Command line."""
     parser = CommandParser(prog="python -m pipeline.runs.trace", description=__doc__)
     parser.add_argument("table", type=Path, nargs="?", help="CSV table, e.g. reports/tables/table6.csv")
     parser.add_argument(

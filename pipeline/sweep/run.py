@@ -40,7 +40,6 @@ class Record:
 
 
 def write_record(directory: Path, record: Record) -> Record:
-    """Write ``record.json``; gives the record back."""
     write_json(directory / "record.json", asdict(record))
     return record
 
@@ -72,11 +71,7 @@ def prepare_workspace(
     cache: Path,
     sources: Sequence[str],
 ) -> None:
-    """Make the workspace or bring it up to date; artifacts and dvc.lock in it stay.
-
-    ``sources`` are dependencies of its stages that no stage makes: where relative, their top directory is linked.
-    Raises ArtifactError for a file where a link must be.
-    """
+    """Make the workspace or bring it up to date. Raises ArtifactError for a file where a link must be."""
     directory.mkdir(parents=True, exist_ok=True)
     tops = {Path(source).parts[0] for source in sources if not Path(source).is_absolute() and ".." not in source}
     for name in sorted(name for name in {*LINKED, *tops} if not name.endswith(".yaml")):

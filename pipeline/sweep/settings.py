@@ -84,8 +84,7 @@ def _is_override(argument: str) -> bool:
 def expand_arguments(arguments: Sequence[str], conf: Path) -> tuple[list[str], Path]:
     """The command line for Hydra, where a preset's grid or cells have become sweeps; and the directory of all sweeps.
 
-    What the command line itself sets wins: its key leaves the grid, and cells that no longer differ become one. Without
-    ``-m``, or where Hydra only shows the configuration, nothing is swept. Raises ConfigError.
+    What the command line itself sets wins. Raises ConfigError.
     """
     # Hydra cannot set a group to null on the command line; it can take the group away. Its parser takes overrides in
     # one piece only; options (and their values, without "=") go before them.

@@ -77,10 +77,7 @@ def _format_value(value: float, decimals: int, integer: bool) -> str:
 def numeric_exchanges(
     family: Family, parameters: dict[str, float], rng: np.random.Generator, size: int
 ) -> list[Exchange]:
-    """At most ``size`` exchanges about one law: two in five sample it, the others ask for a quantile.
-
-    An answer that rounding would put outside the support is left out.
-    """
+    """At most ``size`` exchanges about one law: two in five sample it, the others ask for a quantile."""
     law = family.law_at(parameters)
     is_sample = rng.random(size) < 0.4
     levels = np.where(

@@ -73,10 +73,7 @@ def phases(recipe: Recipe) -> list[Phase]:
 def train(
     recipe: Recipe, tokenizer: PreTrainedTokenizerFast, on_tokens: Callable[[int], Any]
 ) -> tuple[Qwen3ForCausalLM, list[dict[str, Any]]]:
-    """The model in bfloat16 on the CPU, and the records of every tenth step.
-
-    Deterministic for one recipe, thread count and processor. ``on_tokens`` is told of each step's tokens.
-    """
+    """The model in bfloat16 on the CPU, and every tenth record; the same for one recipe, thread count and processor."""
     model, log = make_model(recipe, tokenizer).to(DEVICE), []
     for phase in phases(recipe):
         for record in _steps(model, phase, recipe, tokenizer, on_tokens):

@@ -152,10 +152,7 @@ class SequenceReward(SequenceClassifier):
     """A sequence classifier with one output over a chat of one request and one response, cut at its end."""
 
     def encode(self, pair: Pair) -> list[int]:
-        """The template's text holds its own special tokens, and none are added.
-
-        Raises ModelError where it does not start with exactly one BOS token and the tokenizer has one to add.
-        """
+        """Token ids of the template's text. Raises ModelError unless exactly one BOS, where there is one, starts it."""
         messages = [{"role": "user", "content": pair[0]}, {"role": "assistant", "content": pair[1]}]
         text = self.tokenizer.apply_chat_template(messages, tokenize=False)
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -200,8 +197,7 @@ def open_sequence_reward(config: RewardConfig, identity: dict[str, Any]) -> Sequ
 class LikelihoodReward:
     """Stand-in reward: mean log-probability per token, in nats, of the response and its terminator.
 
-    It rewards what the model finds likely, which is not quality; its figures are never reported under the benchmark's
-    names. Conversations of more than ``max_length`` tokens are cut at the end.
+    It rewards what the model finds likely, which is not quality. Conversations are cut after ``max_length`` tokens.
     """
 
     model: "PreTrainedModel"

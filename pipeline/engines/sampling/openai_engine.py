@@ -226,11 +226,9 @@ def open_openai(
     stop_ids: set[int],
     probe_ids: list[int],
 ) -> OpenaiEngine:
-    """Open a condition's model on a server, and verify that it is not the base model by what shows behind
-    ``probe_ids``.
+    """Open a condition's model on a server, and verify by ``probe_ids`` that it is not the base model.
 
-    ``model`` replaces ``{model}`` in ``base_url`` and ``served_models``, of which ``condition`` is a key. Raises
-    ConfigError, EngineError and ModelError.
+    ``model`` replaces ``{model}`` in the settings. Raises ConfigError, EngineError and ModelError.
     """
     settings = replace(settings, base_url=settings.base_url.replace("{model}", model))
     names = {key: name.replace("{model}", model) for key, name in settings.served_models.items()}

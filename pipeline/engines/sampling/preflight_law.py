@@ -80,8 +80,7 @@ def most_random(model: torch.nn.Module, requests: Requests, count: int) -> dict[
 def answer_laws(tokenizer: PreTrainedTokenizerBase, softmaxes: Sequence[torch.Tensor], stop_ids: set[int]) -> list[Law]:
     """Exact laws of answers of one token, of several float64[V] softmaxes; the first says which tokens are too rare.
 
-    Special tokens other than the stop tokens are part of a text. What is rare, or ends within a character, is missing
-    to 1.
+    What is rare, or ends within a character, is missing to 1.
     """
     tokens = torch.nonzero(softmaxes[0] >= LEAST_PROBABILITY)[:, 0]
     kept = [[] if token in stop_ids else [token] for token in tokens.tolist()]
@@ -127,10 +126,7 @@ def law_checks(
 
 
 def _pooled(checks: Sequence[LawCheck], relative_error: float) -> tuple[int, float]:
-    """Degrees of freedom and noncentrality of the sum of all checks' statistics, which is chi-square, too.
-
-    A small fault of every law, such as a cut of what is rare, shows in the sum before it shows in one of them.
-    """
+    """Degrees of freedom and noncentrality of the sum of all statistics, which shows small faults of all laws."""
     tested = [check.cells for check in checks if check.cells.degrees_of_freedom]
     return sum(cells.degrees_of_freedom for cells in tested), len(tested) * NUM_SAMPLES * relative_error**2
 
@@ -169,7 +165,6 @@ def check_laws(
 ) -> dict[str, Any]:
     """Chi-square tests of an engine's answers against their exact laws, one by one and together.
 
-    ``seed``, ``model`` and the checks' keys name the samples' streams; ``relative_error`` is one of ``RELATIVE_ERROR``.
     Returns the smallest ``p_value``, corrected for the number of tests (Bonferroni), and those by request, which are
     not. Raises ModelError where it is below ``SIGNIFICANCE``, or samples are missing.
     """

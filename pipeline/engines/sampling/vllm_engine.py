@@ -108,10 +108,7 @@ def open_vllm(
     adapter: Path | None,
     probe_ids: list[int],
 ) -> VllmEngine:
-    """Load a checkpoint into vLLM, and verify that the LoRA ``adapter``, where there is one, shows after ``probe_ids``.
-
-    Raises ConfigError where vLLM is not installed, ModelError where it cannot load them or the adapter has no effect.
-    """
+    """Load a checkpoint into vLLM; an ``adapter`` must show after ``probe_ids``. Raises ConfigError and ModelError."""
     try:
         from vllm import LLM
     except ImportError as error:

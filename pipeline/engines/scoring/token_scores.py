@@ -112,8 +112,7 @@ class RowScorer:
 def float32_logits(logits_at: PositionLogits, states: torch.Tensor) -> torch.Tensor:
     """float32[P, V] logits of whole laws whose small differences count.
 
-    A bfloat16 head rounds logits to 8 bits, which makes many tokens equally probable and moves the support size. Where
-    the head is one linear map, its product is therefore done in float32, with as many weights at a time as have room.
+    A bfloat16 head rounds logits to 8 bits. One that is a linear map is therefore computed in float32, in parts.
     """
     head = logits_at.model.get_output_embeddings() if logits_at.gathers_hidden else None
     if not isinstance(head, torch.nn.Linear):
@@ -181,8 +180,7 @@ def reply_divergences(
 ) -> Iterator[list[tuple[int, float]]]:
     """KL between a model (of ``logits_at``) with and without its adapter, summed over each reply's tokens, in nats.
 
-    ``directions`` has one of DIRECTIONS for each reply. Yields (index of the reply, its divergence), a forward pass at
-    a time; every index once.
+    ``directions`` has one of DIRECTIONS for each reply. Yields (index of the reply, its divergence) by forward pass.
     """
     forward = np.array(directions) == "forward"
 

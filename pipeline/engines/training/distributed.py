@@ -24,11 +24,7 @@ from pipeline.errors import ConfigError, ModelError
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """This process's place (``rank``, from 0) among the ``size`` that train together, and where it computes.
-
-    With ``shards`` the base model's layers are shared out, so that every process must take part in every forward and
-    backward pass.
-    """
+    """This process's place (``rank``, from 0) among ``size``; with ``shards`` they share out the base's layers."""
 
     rank: int
     size: int
@@ -70,9 +66,8 @@ class ProcessGroup:
     def distribute(self, make_model: Callable[[], torch.nn.Module]) -> torch.nn.Module:
         """Make the PeftModel in every process, and with ``shards`` share its decoder layers out.
 
-        ``make_model`` returns the same in every process: on the CPU if layers are shared out, else on ``device``, where
-        everything ends up. The adapter, the embeddings and the output head stay whole: the head is used apart from the
-        layers, and is often the embeddings' own tensor. Raises ModelError where there are no layers to share out.
+        ``make_model`` makes it on the CPU if layers are shared out, else on ``device``. All but the layers stays whole.
+        Raises ModelError where there are none to share out.
         """
         model = make_model()
         if self.shards:
@@ -104,10 +99,7 @@ def single_process() -> ProcessGroup:
 
 @contextlib.contextmanager
 def process_group(strategy: str, num_processes: int) -> Iterator[ProcessGroup]:
-    """Join the ``num_processes`` that were started together (by ``pipeline.dag.launch``, torchrun or srun).
-
-    ``strategy`` is "single", "ddp" or "fsdp". Raises ConfigError where they are more or fewer, or more than the GPUs.
-    """
+    """Join the ``num_processes`` started together. Raises ConfigError where they are not as many, or lack GPUs."""
     started = int(os.environ.get("WORLD_SIZE", 1))
     if started != num_processes:
         raise ConfigError(

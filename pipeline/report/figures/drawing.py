@@ -66,10 +66,7 @@ def side_by_side(number: int, distance: float, most: int = 3) -> list[float]:
 def panel_grid(
     number: int, columns: int, width: float, height: float, extra: float, **shared: bool
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with a number of panels of ``width`` by ``height`` inches, filled line by line; the rest is off.
-
-    ``extra`` is the height for what all panels share; ``shared`` has ``sharex`` and ``sharey``.
-    """
+    """Panels of ``width`` by ``height`` inches, filled line by line, and a height ``extra`` for what all share."""
     columns = min(columns, number)
     lines = -(-number // columns)
     size = (max(5.6, width * columns), extra + height * lines)

@@ -78,13 +78,7 @@ def shown_prompts(prompts: Sequence[Prompt]) -> list[Prompt]:
 def explorer_payload(
     evaluations: Evaluations, prompts: Sequence[Prompt], models: Mapping[str, str], conditions: Sequence[str]
 ) -> dict[str, Any]:
-    """What the view draws, as JSON values.
-
-    Returns:
-        ``models``, ``prompts`` (text, edges of the cells and the target's probabilities by prompt id),
-        ``results[model][condition][prompt id]`` (numbers, and ``samples`` and ``exact`` by cell where there are any),
-        and ``omitted``, how many prompts are left out.
-    """
+    """What the view draws, as JSON: ``prompts`` and ``results[model][condition]`` by prompt id, and more."""
     chosen = {prompt.prompt_id: prompt for prompt in shown_prompts(prompts)}
     ends = {prompt_id: law_cells(prompt.law) for prompt_id, prompt in chosen.items()}
     results: dict[str, dict[str, Any]] = {}
