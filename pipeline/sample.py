@@ -53,10 +53,7 @@ Rows = Sequence[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Request:
-    """A request for answers; ``prompt`` is the structured prompt, or that of an own law over numbers, with this text.
-
-    ``axis`` says whose random streams it has: "structured", "laws" or "open".
-    """
+    """A request for answers, with its prompt over numbers, if any; ``axis`` says whose random streams it has."""
 
     text: str
     prompt: Prompt | None
@@ -98,10 +95,7 @@ class Request:
 def sample_request(
     request: Request, weights: opening.Weights, loaded: Any, params: Params, options: argparse.Namespace
 ) -> "SampleRequest":
-    """What the engine is asked for: with options that are None, what the stage ``generate`` asks for.
-
-    Temperature 0 takes the most probable token at every step. Raises ConfigError where the context is too short.
-    """
+    """What the engine is asked for; an option that is None is the stage's. Raises ConfigError for a long request."""
     from pipeline.engines.sampling.generate import sample_seeds
     from pipeline.engines.sampling.text_engine import SampleRequest, sampling_law
 

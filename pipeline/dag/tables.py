@@ -1,7 +1,4 @@
-"""The tables whose rows dvc.yaml repeats its stages over: the content of dag.yaml.
-
-DVC's templates cannot look one table up in another, so the joins are made here. Tables of parts are not in the file.
-"""
+"""The tables whose rows dvc.yaml repeats its stages over: the content of dag.yaml, but for those of parts."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,8 +1,4 @@
-"""An HTTP server in OpenAI's protocol over one opened model.
-
-One thread runs the model, a step of one request at a time, so that requests under way take turns. A request whose
-client has gone is not continued.
-"""
+"""An HTTP server in OpenAI's protocol over one opened model; one thread takes the steps of requests in turns."""
 
 import asyncio
 import contextlib
@@ -36,10 +32,7 @@ Result = TypeVar("Result")
 
 
 class ModelServer:
-    """The endpoints of one model, which is served under the names in ``served``: whether the adapter is in effect.
-
-    At most ``batch_size`` samples of a request are decoded together; no sample depends on it.
-    """
+    """The endpoints of one model; ``served`` says under which names, and whether with the adapter."""
 
     def __init__(self, loaded: ConditionedModel, served: Mapping[str, bool], batch_size: int):
         self._loaded, self._served, self._batch_size = loaded, served, batch_size

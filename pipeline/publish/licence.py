@@ -26,10 +26,7 @@ class Licence:
 
 
 def base_licence(checkpoint: str, revision: str | None, given: str | None = None) -> Licence:
-    """The licence of a checkpoint, from its card or the record of its import, else as it is ``given``.
-
-    Raises ConfigError where nobody says what it is or ``given`` contradicts, ArtifactError for an unreadable card.
-    """
+    """The licence that a checkpoint states, else that ``given``. Raises ConfigError where none is, ArtifactError."""
     stated, reason = None, f"neither {CARD} nor {RECORD} of {checkpoint} has one"
     try:
         local = is_local_path(checkpoint)

@@ -1,7 +1,4 @@
-"""Weights & Biases runs, one per stage; offline without credentials, and never in the way of the stage.
-
-A run's id is the stage's identity, so a stage that was killed goes on with its run.
-"""
+"""Weights & Biases runs, one per stage and identity; offline without credentials, and never in the stage's way."""
 
 import contextlib
 import netrc

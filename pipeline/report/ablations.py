@@ -1,7 +1,4 @@
-"""Tables 24 to 26 and Figure 14 from finished cells of sweeps, over training seeds and against the best setting.
-
-Compared are cells of one model that differ in the ablated settings and in seeds alone: a block.
-"""
+"""Tables 24 to 26 and Figure 14 from finished cells of sweeps, over training seeds and against the best setting."""
 
 import math
 from collections.abc import Mapping, Sequence

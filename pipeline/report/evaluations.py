@@ -108,10 +108,7 @@ class Evaluations:
         conditions: Sequence[str],
         optional: Sequence[str] = (),
     ) -> pd.DataFrame:
-        """``NAME.parquet`` of all evaluations of an axis that have it, with columns ``model`` and ``condition`` first.
-
-        ``optional`` numbers may be missing, and are then NaN. Raises ArtifactError where a file lacks another column.
-        """
+        """``NAME.parquet`` of evaluations; ``optional`` may be NaN. Raises ArtifactError for lacking columns."""
         kept, parts = [*columns, *optional], []
         for model in models:
             for condition in conditions:

@@ -87,10 +87,7 @@ def make_table(
     conditions: Sequence[str],
     failed: Collection[EvaluationKey] = (),
 ) -> Table | None:
-    """The table of the models that have any of its metrics; None without one.
-
-    Methods have rows in any case, base and baselines where they were evaluated.
-    """
+    """The table of the models that have any of its metrics; None without one. Methods have rows in any case."""
     wanted = {column.metric.format(row=key) for column in spec.columns for key in spec.rows or ("",)}
     chosen = metrics[(metrics["family"] == "") & metrics["metric"].isin(wanted) & metrics["model"].isin(models)]
     found = {(r.axis, r.split, r.metric, r.model, r.condition): r for r in chosen.itertuples(index=False)}

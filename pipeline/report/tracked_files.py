@@ -28,11 +28,7 @@ def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
 
 
 def losses_by_step(adapters: Sequence[Path], model: str, methods: Sequence[str]) -> pd.DataFrame | None:
-    """Training loss: columns step and the methods, one row per step of the longest training; None without a log.
-
-    A method without a log has an empty column, because DVC draws nothing of a file that lacks one. Raises ArtifactError
-    for a log that is truncated, or two of the same adapter.
-    """
+    """Training loss by step and method, empty where one has no log; None without any. Raises ArtifactError."""
     logs = {}
     for method in methods:
         found = [path for root in adapters if (path := root / model / method / "train_log.jsonl").exists()]

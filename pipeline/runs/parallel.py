@@ -32,11 +32,7 @@ def log_of(name: str) -> Path:
 
 
 class Runner:
-    """Runs the stages ``pending`` of ``graph``, in its order, while there are free places; ends when none is left.
-
-    ``gpus`` are those to hand out: one to a stage that loads a model, ``processes`` to one that trains. None leaves the
-    choice to the stages.
-    """
+    """Runs the stages ``pending`` of ``graph``, in its order, while there are places, and ``gpus`` if given."""
 
     def __init__(
         self, graph: StageGraph, pending: Collection[str], jobs: int, gpus: Collection[int] | None, processes: int
@@ -112,10 +108,7 @@ class Runner:
 
 
 def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
-    """Run what is out of date in the current directory's checkout, up to ``targets``, or everything.
-
-    Raises ConfigError, BusyError where another process does the same, and PipelineError where stages failed.
-    """
+    """Run what is out of date, up to ``targets``, or everything. Raises PipelineError, at the end for failed stages."""
     check(Path("params.yaml"), Path("conf"))
     params = load_params(Path("params.yaml"))
     processes = params.distributed.num_processes

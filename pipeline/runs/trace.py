@@ -53,11 +53,7 @@ class Artifact:
 
 
 class Lineage:
-    """Artifacts by path relative to ``root``, the project of the table, each traced once.
-
-    An evaluation reads directories with the files of all conditions of its model. The way back from one condition leads
-    through its own files there, and base's.
-    """
+    """Artifacts by path relative to ``root``, the table's project, each traced once: of a condition, and base's."""
 
     def __init__(self, root: Path):
         self._root = root
@@ -167,11 +163,7 @@ def _differences(rows: pd.DataFrame) -> str:
 
 
 def select_cell(table: Path, selectors: Sequence[str], column: str | None) -> TableCell:
-    """The one cell that the selectors and the column name.
-
-    A selector is a row number, ``COLUMN=VALUE``, or a text that any column holds; None takes the column of values.
-    Raises ArtifactError where there is no table, and ConfigError, which names the choices.
-    """
+    """The one cell that row numbers, ``COLUMN=VALUE`` or texts of a row name. Raises ArtifactError and ConfigError."""
     if table.suffix != ".csv":
         raise ArtifactError(f"{table} is not a CSV file; every table has one beside its {table.suffix or 'other'} form")
     rows = pd.read_csv(require(table), dtype=str, keep_default_na=False)

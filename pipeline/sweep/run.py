@@ -1,7 +1,6 @@
 """One job of a sweep: a cell's DVC workspace beside the checkout, run unless it is finished.
 
-A workspace has its own parameters, artifacts and dvc.lock, links to code and data, and a cache that all cells share:
-``dvc repro`` in it skips what is done and takes from the cache what another cell has made.
+A workspace links to code and data, and shares the cache of all cells, from which DVC takes what another has made.
 """
 
 import contextlib

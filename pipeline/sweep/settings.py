@@ -1,8 +1,4 @@
-"""The section ``sweep`` of the composed configuration, and the command line that it stands for.
-
-A preset names a grid, whose product Hydra's own sweeper makes, or a list of cells, for what is no product. Both become
-ordinary multirun overrides, so that every launcher sees the same jobs.
-"""
+"""The section ``sweep`` of the composed configuration, and the multirun overrides that a grid or cells become."""
 
 import json
 from collections.abc import Mapping, Sequence

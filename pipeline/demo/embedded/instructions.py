@@ -1,8 +1,4 @@
-"""Synthetic instruction data of the embedded model.
-
-Sampled answers are valid but collapse on a few favourite quantiles, as those of real chat models do; a second kind of
-question states quantiles of the same laws. The rest gives the other evaluation axes something to measure.
-"""
+"""Synthetic instruction data of the embedded model: answers collapse on favourite quantiles, as chat models' do."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -57,9 +57,8 @@ class Phase(NamedTuple):
 def phases(recipe: Recipe) -> list[Phase]:
     """Language, facts and collapsed answers; then three phases in which sampling requests get the model's own answers.
 
-    ``sharpening`` draws them at a low temperature, which collapses them further, as preference tuning does to chat
-    models. ``requests`` shows the evaluation's whole multiple-choice request among the other instructions, and keeps
-    the answers' law. So does ``lists``, which teaches the words of all categories that the open-ended requests name.
+    ``sharpening`` draws these at a low temperature, which collapses them further, as preference tuning does to chat
+    models. ``requests``, with the evaluation's multiple-choice request, and ``lists``, of more words, keep their law.
     """
     share, sharp = recipe.numeric_share, recipe.sharpening_temperature
     return [
@@ -236,10 +235,7 @@ def sharpened_exchanges(
     seed: int,
     batch_size: int = 128,
 ) -> list[Exchange]:
-    """Replace the replies to sampling requests by the model's own, printed with about two decimals as chat models do.
-
-    A request whose answer is not a valid sample of its law is left out; other exchanges stay as they are.
-    """
+    """Replace replies to sampling requests by the model's own, of about two decimals; invalid ones are left out."""
     wanted = [index for index, exchange in enumerate(exchanges) if exchange.law is not None]
     # Batches of like length waste the least on padding.
     wanted.sort(key=lambda index: len(exchanges[index].user))

@@ -1,7 +1,6 @@
 """Models that give pairs of texts a number: NoveltyBench's pair classifier and reward model, and stand-ins for them.
 
-The functions ``..._identity`` give all that the numbers depend on beside the texts, ``open_...`` load what an identity
-pins. All raise ModelError. Scorers have ``batches``, which yields indices of pairs and float64 scores.
+``..._identity`` give what the numbers depend on beside the texts, ``open_...`` load it. All raise ModelError.
 """
 
 import os
@@ -86,10 +85,7 @@ class LexicalClassifier:
 
 @dataclass
 class SequenceClassifier:
-    """A model in evaluation mode that is run on encoded pairs, those of similar length together.
-
-    Kinds have ``encode``, the token ids of a pair, and ``score``, the scores [R] of logits [R, num_labels].
-    """
+    """A model in evaluation mode that is run on encoded pairs; ``score`` gives [R] of logits [R, num_labels]."""
 
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"

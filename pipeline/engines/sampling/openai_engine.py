@@ -1,8 +1,7 @@
 """A server over HTTP in OpenAI's protocol, as ``vllm serve`` extends it, or llama.cpp's ``llama-server``.
 
-Requests run side by side, at most ``max_concurrency`` at a time. The client repeats what may pass (no connection,
-time-out, 408, 409, 429, 5xx), waiting as Retry-After says or twice as long each time. A request that fails for good
-ends the run, after those under way have been handed over. Ctrl-C and SIGTERM do not wait for requests under way.
+At most ``max_concurrency`` requests run side by side. The client repeats what may pass; a request that fails for good
+ends the run, after those under way have been handed over. Ctrl-C and SIGTERM do not wait for them.
 """
 
 import itertools

@@ -1,8 +1,7 @@
 """Checks that an engine samples the model's own law: the softmax at temperature 1, whole and nothing else.
 
-Checkpoints come with sampling defaults of their own (``generation_config.json``: top_k, top_p, temperature), which some
-engines apply unasked. They leave single samples plausible and every statistic wrong. A law with one likely answer hides
-that, so the requests are those with the most random answers, and the checks say how probably they would notice.
+Some engines apply a checkpoint's sampling defaults unasked. A law with one likely answer hides that, so the requests
+are those with the most random answers, and the checks say how probably they would notice.
 """
 
 from collections import Counter

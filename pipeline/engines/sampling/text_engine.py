@@ -53,6 +53,7 @@ class TextEngine(Protocol):
         A sample depends on its request, index and seed, never on which others are still missing. Raises EngineError;
         what was handed over before stays valid.
         """
+        ...
 
 
 def seed_groups(seeds: Mapping[int, int], size: int) -> list[dict[int, int]]:

@@ -1,9 +1,7 @@
-"""The processes that train one adapter together.
+"""The processes that train one adapter together; checkpoints and adapters are whole tensors.
 
-Each holds the whole adapter and its optimiser, and takes a share of every step's forward passes; gradients are summed
-once per step. The frozen base model is either whole in every process ("ddp") or has its decoder layers shared out
-("fsdp"). Wrappers of accelerate and PyTorch expect as many passes in every process. Checkpoints and adapters are whole
-tensors, so a run may go on with another number of processes.
+Each holds the adapter and its optimiser, and takes a share of every step's passes; gradients are summed once per step.
+The frozen base is whole in every process ("ddp") or has its decoder layers shared out ("fsdp").
 """
 
 import contextlib

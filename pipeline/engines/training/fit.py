@@ -58,10 +58,7 @@ def save_checkpoint(
 def restore_checkpoint(
     path: Path, parameters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer
 ) -> tuple[int, list]:
-    """Load the state if there is one; return the step reached and the log so far.
-
-    A file that is not whole is ignored. One that cannot be read is an OSError: starting over would replace it.
-    """
+    """The step reached and the log so far. A file that is not whole is ignored; an unreadable one is an OSError."""
     if not path.exists():
         return 0, []
     try:
