@@ -259,6 +259,7 @@ def command_line() -> None:
     def start() -> None:
         run = find_run(stages, load_params(params), chosen, given)
         processes = run._params.distributed.num_processes if run.stage.device == "training" else 1
+        # Processes that somebody else started (torchrun, srun) run the stage as they are.
         if processes == 1 or "WORLD_SIZE" in os.environ:
             execute(run)
         else:
