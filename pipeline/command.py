@@ -47,10 +47,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Let the C library of Linux keep blocks that are freed, for the next tensors, until the process ends.
-
-    The system would clear every larger block anew: half and more of the time in which a small model samples on a CPU.
-    """
+    """Let the C library of Linux keep freed blocks: clearing them anew takes half of a small model's time on a CPU."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         for parameter in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):

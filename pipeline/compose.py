@@ -186,7 +186,6 @@ def main(
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Command line."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. experiment=paper train.soft.epochs=5")
     parser.add_argument("--check", action="store_true", dest="check_only", help="fail unless the files are fresh")

@@ -58,10 +58,7 @@ class StorageError(PipelineError):
 
 
 def storage_error(error: BaseException, path: str | None = None) -> StorageError | None:
-    """The StorageError that an exception or one of its causes amounts to, or None if it is about something else.
-
-    ``path`` is what was being written, where the exception names nothing.
-    """
+    """The StorageError that an exception or one of its causes amounts to, of ``path`` if it names none; else None."""
     cause, seen = error, set()
     # A library may have made a circle of causes.
     while cause is not None and id(cause) not in seen:

@@ -45,21 +45,15 @@ from pipeline.sources.own_laws import own_prompts
 if TYPE_CHECKING:
     from pipeline.engines.sampling.text_engine import Sample, SampleRequest, TextEngine
 
-BLOCK = 256
-"""Samples that are drawn before any is handed on."""
-COMMONEST = 20
-"""Answers that are listed at most."""
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-"""Of the quantiles that are shown."""
+BLOCK = 256  # samples that are drawn before any is handed on
+COMMONEST = 20  # answers that are listed at most
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the quantiles that are shown
 Rows = Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request for answers; ``prompt`` is the structured prompt, or that of an own law over numbers, with this text.
-
-    ``axis`` says whose random streams it has: "structured", "laws" or "open".
-    """
+    """A request for answers, with its prompt over numbers, if any; ``axis`` says whose random streams it has."""
 
     text: str
     prompt: Prompt | None
@@ -101,10 +95,7 @@ class Request:
 def sample_request(
     request: Request, weights: opening.Weights, loaded: Any, params: Params, options: argparse.Namespace
 ) -> "SampleRequest":
-    """What the engine is asked for: with options that are None, what the stage ``generate`` asks for.
-
-    Temperature 0 takes the most probable token at every step. Raises ConfigError where the context is too short.
-    """
+    """What the engine is asked for; an option that is None is the stage's. Raises ConfigError for a long request."""
     from pipeline.engines.sampling.generate import sample_seeds
     from pipeline.engines.sampling.text_engine import SampleRequest, sampling_law
 
@@ -270,7 +261,6 @@ def main(**given: Any) -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Command line."""
     parser = CommandParser(prog="python -m pipeline.sample", description=__doc__)
     parser.add_argument("prompt", nargs="?", help="the request, any text")
     parser.add_argument(

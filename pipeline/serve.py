@@ -13,8 +13,7 @@ from pipeline.config.params import load_params
 from pipeline.errors import ConfigError
 from pipeline.inference import opening
 
-SECONDS_TO_END = 2
-"""How long answers under way may take once the server is told to end."""
+SECONDS_TO_END = 2  # how long answers under way may take once the server is told to end
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -46,7 +45,6 @@ def main(
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Command line."""
     parser = CommandParser(prog="python -m pipeline.serve", description=__doc__)
     opening.add_options(parser)
     parser.add_argument(

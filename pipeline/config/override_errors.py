@@ -1,7 +1,4 @@
-"""What is wrong with a Hydra override, in one sentence: the key or choice, the nearest ones, and what is allowed.
-
-The configuration is composed without the overrides of single values, and each of them is looked up in it.
-"""
+"""What is wrong with a Hydra override, in one sentence: the key or choice, the nearest ones, and what is allowed."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -78,10 +75,7 @@ def _wrong_key(values: Any, key: Sequence[str], value: Any) -> str | None:
 
 
 def find_problem(conf: Path, primary: str, overrides: Sequence[str], several: bool = False) -> str | None:
-    """The first override of the configuration ``primary`` that cannot be right, in one sentence; None without any.
-
-    Overrides of Hydra's own settings are passed over. ``several``: an override may name several values (a multirun).
-    """
+    """The first override of ``primary`` that cannot be right, in a sentence; ``several``: of a multirun."""
     parsed = []
     for text in overrides:
         try:

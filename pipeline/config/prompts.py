@@ -1,8 +1,4 @@
-"""The section ``prompts`` of ``params.yaml``: which prompts exist, and where those of others come from.
-
-A source is a JSON-lines file or a data set of the hub, whose ``revision`` is a commit; without one the stage takes the
-current one, and records it.
-"""
+"""The section ``prompts`` of ``params.yaml``. A source is a JSON-lines file, or a data set of the hub at a commit."""
 
 from typing import Annotated, Literal
 

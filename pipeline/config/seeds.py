@@ -8,10 +8,7 @@ SEED_TITLES = {"seed": "Training seed", "train_seed": "Training seed", "sampling
 
 
 def varied_seeds(runs: Sequence[Mapping[str, int]]) -> tuple[str, ...]:
-    """The keys of SEEDS that differ between runs, first one whose value tells all runs apart; all where none differs.
-
-    Raises ValueError where seeds are crossed: runs that share one are not independent.
-    """
+    """The keys of SEEDS that differ between runs, one that tells all apart first. Raises ValueError where crossed."""
     distinct = {tuple(run[key] for key in SEEDS) for run in runs}
     counts = {key: len({run[key] for run in runs}) for key in SEEDS}
     different = [key for key in SEEDS if counts[key] > 1]

@@ -18,10 +18,8 @@ class SoftConfig:
     """What the soft-target method trains on (Eq. 3)."""
 
     epochs: PositiveInt
-    samples_per_prompt: PositiveInt
-    """Times that each prompt comes up in an epoch, with fresh paths."""
-    paths_per_prompt: PositiveInt
-    """Paths in one step behind one copy of the prompt; 1 in the paper."""
+    samples_per_prompt: PositiveInt  # times that each prompt comes up in an epoch, with fresh paths
+    paths_per_prompt: PositiveInt  # paths in one step behind one copy of the prompt; 1 in the paper
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -29,8 +27,7 @@ class HardConfig:
     """What the hard-target method trains on (Eq. 4)."""
 
     epochs: PositiveInt
-    samples_per_prompt: PositiveInt
-    """Strings drawn per prompt and epoch."""
+    samples_per_prompt: PositiveInt  # strings drawn per prompt and epoch
     loss_reduction: Literal["token", "completion"]
     """Mean over all tokens of a step (Algorithm 2, line 14), or over each string's tokens, then over strings (Eq. 4),
     whose optimum favours short strings (docs/methods.md)."""
@@ -43,16 +40,12 @@ class TrainConfig:
     """LoRA fine-tuning, shared by both methods (Tables 3 and 4)."""
 
     lora_rank: PositiveInt
-    lora_alpha: PositiveFloat
-    """The update is multiplied by alpha / rank."""
+    lora_alpha: PositiveFloat  # the update is multiplied by alpha / rank
     lora_dropout: Annotated[float, Field(strict=True, ge=0, lt=1)]
-    learning_rate: Annotated[float, Field(strict=True, gt=0, le=1)]
-    """Peak, of AdamW."""
+    learning_rate: Annotated[float, Field(strict=True, gt=0, le=1)]  # peak, of AdamW
     weight_decay: Share
-    warmup_ratio: Share
-    """Share of the steps with linear warm-up, before cosine decay to zero."""
-    max_grad_norm: PositiveFloat | None
-    """null (the paper) does not clip."""
+    warmup_ratio: Share  # share of the steps with linear warm-up, before cosine decay to zero
+    max_grad_norm: PositiveFloat | None  # null (the paper) does not clip
     global_batch_size: PositiveInt
     """Examples per optimiser step. An example is a prompt with one sequence (the paper), or with all that
     paths_per_prompt or completions_per_prompt put behind it."""
@@ -62,12 +55,9 @@ class TrainConfig:
     """At most, padding included: larger micro-batches and token trees are split, with no more effect."""
     max_length: Annotated[StrictInt, Field(ge=8)]
     """Longest allowed prompt + completion, in tokens, of a single sequence."""
-    temperature: PositiveFloat
-    """tau of Eq. 2."""
-    adapter_dtype: Dtype
-    """LoRA weights while they are trained, their gradients and the optimiser's moments."""
-    checkpoint_every_steps: PositiveInt
-    """At most this many steps are lost when the stage is killed."""
+    temperature: PositiveFloat  # tau of Eq. 2
+    adapter_dtype: Dtype  # LoRA weights while they are trained, their gradients and the optimiser's moments
+    checkpoint_every_steps: PositiveInt  # at most this many steps are lost when the stage is killed
     soft: SoftConfig
     hard: HardConfig
 
@@ -91,8 +81,7 @@ class TrainConfig:
 class AnchorsConfig:
     """KL(base || model) on the base checkpoint's replies to general instructions, which keeps an adapted model near."""
 
-    weight: PositiveFloat
-    """beta, beside a weight of 1 of the targets."""
+    weight: PositiveFloat  # beta, beside a weight of 1 of the targets
     sequences_per_step: PositiveInt
 
 
@@ -100,11 +89,9 @@ class AnchorsConfig:
 class MethodConfig:
     """One way to train an adapter, and so one condition of every table. Its name is its key."""
 
-    soft_share: Share
-    """alpha: 1 trains on soft targets (Eq. 3), 0 on hard targets (Eq. 4), what is between on both."""
+    soft_share: Share  # alpha: 1 trains on soft targets (Eq. 3), 0 on hard targets (Eq. 4), what is between on both
     anchors: AnchorsConfig | None
-    train: dict[str, Any]
-    """What differs from the section ``train``, e.g. {learning_rate: 1.0e-4, soft: {epochs: 6}}."""
+    train: dict[str, Any]  # what differs from the section ``train``, e.g. {learning_rate: 1.0e-4, soft: {epochs: 6}}
 
     @property
     def targets(self) -> tuple[str, ...]:

@@ -11,10 +11,7 @@ class UndeclaredParameterError(Exception):
 
 
 class ParamsView:
-    """A section of the parameters (a dataclass or a mapping), of which ``reader`` may read the dotted keys ``keys``.
-
-    A section of which some keys are declared gives another view, which its properties and methods see, too.
-    """
+    """A section of the parameters, of which ``reader`` may read the dotted keys ``keys``; so may its methods."""
 
     def __init__(self, value: Any, keys: Collection[str], reader: str, path: str = ""):
         self._value, self._keys, self._reader, self._path = value, tuple(keys), reader, path

@@ -29,8 +29,6 @@ EXEMPT = {
 }
 """Modules and packages that cannot change a result, each with the reason."""
 CHECK = "check-params"  # the stage that checks all others' code; it depends on every file
-
-
 _SKIPPED = {"ctx", "kind", "type_comment", "type_params"}
 
 

@@ -118,9 +118,7 @@ class StageRun:
         write_table(path, table, label=self.identity)
 
     def write_record(self, made: Path | None = None, part: str = "", **results: Any) -> None:
-        """Write the record to its declared place, with ``results`` that are worth knowing; or into ``made``, the
-        directory that will take the place of the output, or its directory ``part``.
-        """
+        """Write the record to its declared place; or into ``made``, the output's directory to be, or its ``part``."""
         written = [self.paths[name] for name in self.stage.writes]
         if made is not None:
             self.record.write(made / part / RECORD, {str(written[0] / part): sha256_path(made / part)}, **results)
@@ -200,11 +198,7 @@ def execute(run: StageRun) -> None:
 
 
 def run_parts(run: StageRun) -> None:
-    """Do the parts of a stage that are not done, one after the other, with one load of a model.
-
-    A part that the model cannot do, for want of memory or of a template, leaves artifacts that say so; the others run.
-    An axis that is off keeps what it has, or gets an artifact that says so.
-    """
+    """Do the parts of a stage that are not done; what the model cannot do, or is off, leaves artifacts that say so."""
     parts = parts_of(run.stage, run.row, run._params)
     with keep_last_model():
         for part in (StageRun(part, row, run._params) for part, row in parts):
@@ -238,10 +232,7 @@ def lists_of(main: Callable[..., None]) -> set[str]:
 
 
 def command_line() -> None:
-    """Run the stage module that was started as ``python -m MODULE``.
-
-    Its options are what names a run, and paths to replace those of the declaration.
-    """
+    """Run the module that was started as ``python -m MODULE``; options name a run, and paths to replace its own."""
     caller = sys.modules["__main__"]
     module, lists = caller.__spec__.name, lists_of(caller.main)
     stages = [stage for stage in DECLARED.values() if stage.module_name == module]
@@ -268,6 +259,7 @@ def command_line() -> None:
     def start() -> None:
         run = find_run(stages, load_params(params), chosen, given)
         processes = run._params.distributed.num_processes if run.stage.device == "training" else 1
+        # Processes that somebody else started (torchrun, srun) run the stage as they are.
         if processes == 1 or "WORLD_SIZE" in os.environ:
             execute(run)
         else:

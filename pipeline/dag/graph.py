@@ -1,8 +1,4 @@
-"""The DAG under given parameters: every run of every stage, and which waits for which.
-
-Sweeps, plans and parallel runs need names, parameters and edges without starting DVC, which takes seconds. A test holds
-the result equal to what DVC makes of dvc.yaml.
-"""
+"""The DAG under given parameters, without starting DVC: every run of every stage, and which waits for which."""
 
 import json
 import subprocess
@@ -132,11 +128,7 @@ class StageGraph(Mapping[str, StageNode]):
 
 
 def stages_out_of_date(directory: Path) -> set[str]:
-    """Names of the stages that DVC would run first: those whose own inputs, parameters or outputs have changed.
-
-    What waits for them may turn out to be out of date, too (``StageGraph.downstream``). Raises ConfigError where DVC
-    cannot read the project.
-    """
+    """Stages whose own inputs, parameters or outputs have changed. Raises ConfigError for a project DVC cannot read."""
     # Another DVC process may be running a stage; its lock is held for seconds at a time.
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", "status", "--json"]
     result = subprocess.run(command, cwd=directory, capture_output=True, text=True)

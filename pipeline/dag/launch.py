@@ -1,8 +1,4 @@
-"""Starts a training stage with torchrun in as many processes as ``distributed.num_processes`` says.
-
-The first failure ends them all and is shown once. Processes that somebody else started (torchrun, srun), which is told
-by WORLD_SIZE in their environment, run the stage as they are.
-"""
+"""Starts a training stage with torchrun in several processes; the first failure ends them all and is shown once."""
 
 import logging
 import os
@@ -20,7 +16,6 @@ from pipeline.errors import ConfigError, PipelineError, storage_error
 
 DIRECTORY, LAUNCHER = "PIPELINE_LAUNCH_DIRECTORY", "PIPELINE_LAUNCHER"
 """Variables: where processes leave their errors of one sentence for the launcher; the launcher's process id."""
-LINES_OF_LOG = 30
 
 
 def thread_share(processes: int) -> dict[str, str]:
@@ -33,13 +28,9 @@ def thread_share(processes: int) -> dict[str, str]:
 def launch(module: str, arguments: Sequence[str], num_processes: int) -> None:
     """Run ``python -m module`` in several processes that can find each other; only the first one's output is shown.
 
-    The module must call ``run_launched``.
-
-    Raises:
-        ConfigError: There are fewer GPUs, but not none.
-        PipelineError: One that ended a process.
-        SystemExit: A process failed otherwise, which is printed; with its status.
-        KeyboardInterrupt, Terminated: A signal to end came; the processes have ended.
+    The module must call ``run_launched``. Raises ConfigError where there are GPUs, but fewer, PipelineError for one
+    that ended a process, SystemExit for another failure, which is printed, and KeyboardInterrupt or Terminated for a
+    signal.
     """
     import torch
     from torch.distributed import run as torchrun
@@ -76,7 +67,7 @@ def _raise_failure(directory: Path, exit_codes: dict[int, int], num_processes: i
     code = exit_codes[rank]
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
     logs = directory.glob(f"*/attempt_0/{rank}/stderr.log")
-    lines = [line for path in logs for line in path.open(errors="replace")][-LINES_OF_LOG:]
+    lines = [line for path in logs for line in path.open(errors="replace")][-30:]
     print(f"{''.join(lines)}process {rank} of {num_processes} {how}", file=sys.stderr)
     raise SystemExit(128 - code if code < 0 else code)
 

@@ -73,11 +73,7 @@ def reading(
 def generation(
     axis: str, description: str, *more: str, sampled_as: str = "", over: str = "", prompts: Paths = ()
 ) -> Stage:
-    """A part that samples answers of a model under a condition, for one axis or whatever else is asked.
-
-    ``more`` are settings that it alone has, ``sampled_as`` the section of ``generate`` with its settings; this, the
-    table ``over`` and ``prompts`` are the axis's own where empty.
-    """
+    """A part that samples answers; ``more`` are settings that it alone has. What is empty is the axis's own."""
     section, output = f"generate.{sampled_as or axis}", table("generations", axis)
     baseline = sampled_as == "{condition}"
     return Stage(

@@ -1,7 +1,4 @@
-"""The tables whose rows dvc.yaml repeats its stages over: the content of dag.yaml.
-
-DVC's templates cannot look one table up in another, so the joins are made here. Tables of parts are not in the file.
-"""
+"""The tables whose rows dvc.yaml repeats its stages over: the content of dag.yaml, but for those of parts."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,11 +16,7 @@ PARTS = "parts"  # key of the tables that parts of stages are repeated over
 
 
 def _pairs(params: Params, conditions: Iterable[str]) -> Table:
-    """Pairs of model and condition.
-
-    ``weights`` is what a condition adds to the checkpoint: its adapter, the tries that restrict it, or the model's
-    report where that is nothing; as is ``base_replies``, to held-out instructions, where this axis is off.
-    """
+    """Pairs of model and condition; ``weights`` is what this adds to the checkpoint, else the model's report."""
     root = params.artifacts
     conditions = list(dict.fromkeys(conditions))
     pairs: Table = {}
@@ -44,9 +37,7 @@ def _pairs(params: Params, conditions: Iterable[str]) -> Table:
 
 
 def _adapters(params: Params, sources: dict[str, str]) -> dict[str, Table]:
-    """Adapters to train, by what they are trained on: "soft" or "hard" targets alone, or "mixed". What a row of "mixed"
-    does not train on is its prompts instead.
-    """
+    """Adapters to train by what they are trained on; a row of "mixed" has its prompts for what it does not train on."""
     root, prompts = params.artifacts, f"{params.artifacts}/prompts/train.parquet"
     trained: dict[str, Table] = {name: {} for name in (*TARGETS, "mixed")}
     for model, settings in params.models.items():
@@ -69,9 +60,7 @@ def _adapters(params: Params, sources: dict[str, str]) -> dict[str, Table]:
 
 
 def _source(source: str, settings: str, read: bool = True) -> str:
-    """What a stage that reads ``source`` depends on: the path itself, or the settings that name it on the hub, or that
-    it is not ``read``, because its axis is off.
-    """
+    """What a stage that reads ``source`` depends on: the path, or the ``settings`` that name it, or switch it off."""
     return source if read and is_local_path(source) else settings
 
 
@@ -152,9 +141,7 @@ def why_off(stage: Stage, params: Params) -> str:
 
 
 def rows_of(over: str, params: Params, tables: Mapping[str, Any] | None = None) -> Table:
-    """The rows of a table by key; one without a key for a stage that runs once. ``tables``, here and below, are
-    ``dag_section(params)``, of whoever asks for many.
-    """
+    """The rows of a table of ``dag_section(params)`` by key; one without a key for a stage that runs once."""
     if not over:
         return {"": {}}
     found: Any = tables or dag_section(params)

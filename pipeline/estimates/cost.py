@@ -10,21 +10,15 @@ import math
 import re
 from dataclasses import astuple, dataclass
 
-TRAINING_STEP_SECONDS, DECODING_STEP_SECONDS = 0.40, 0.025
-"""Of a step, what does not depend on the model."""
+TRAINING_STEP_SECONDS, DECODING_STEP_SECONDS = 0.40, 0.025  # of a step, what does not depend on the model
 TRAINING_OPERATIONS, READING_OPERATIONS = 0.065 * 312e12, 0.3 * 312e12
 """Operations a second, as shares of an A100's dense bf16 peak; training is FSDP on short sequences."""
-DECODING_BYTES = 0.7 * 2.0e12
-"""Bytes a second of weights that decoding reads."""
-LOADING_SECONDS, LOADING_BYTES = 30.0, 1e9
-"""Start of a stage that loads a model; bytes of weights a second."""
+DECODING_BYTES = 0.7 * 2.0e12  # bytes a second of weights that decoding reads
+LOADING_SECONDS, LOADING_BYTES = 30.0, 1e9  # start of a stage that loads a model; bytes of weights a second
 ACTIVATION_BYTES = 2.5
 """What a token keeps for the backward pass, by number of weights to the power 2/3 (width times depth); counted with
 autograd for bfloat16 layers with LoRA on attention and dropout."""
-LOGIT_BYTES = 16 * 2**25
-"""Logits of one chunk of positions, their softmax and gradients, in float32."""
-
-
+LOGIT_BYTES = 16 * 2**25  # logits of one chunk of positions, their softmax and gradients, in float32
 CLOCK = "GPU hours are those of A100s, from rates fitted to the totals that the paper states for its own code."
 
 
@@ -33,8 +27,7 @@ class Cost:
     """What work costs. Sums are by field."""
 
     prompt_tokens: float = 0.0
-    completion_tokens: float = 0.0
-    """Tokens that a model generates or is trained on."""
+    completion_tokens: float = 0.0  # tokens that a model generates or is trained on
     gpu_hours: float = 0.0
 
     def __add__(self, other: "Cost") -> "Cost":

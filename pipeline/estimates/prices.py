@@ -29,8 +29,7 @@ DATA_SET_PROMPTS = {"curated": 100, "wildchat": 1000, "instructions": 400, "ques
 TASK_TOKENS = {"tinyMMLU": 800, "tinyHellaswag": 4600, "tinyTruthfulQA": 2600}
 TASK_TOKENS |= {"tinyWinogrande": 320, "tinyGSM8k": 900, "gsm8k": 900}
 """Tokens read per item, few-shot examples and all of its choices included."""
-SLICE_TOKENS, DOCUMENT_TOKENS = 700_000, 500
-"""Of a PALOMA test slice and document."""
+SLICE_TOKENS, DOCUMENT_TOKENS = 700_000, 500  # of a PALOMA test slice and document
 CLASSIFIER_PARAMETERS, REWARD_PARAMETERS = 435_000_000, 27_200_000_000
 """Of DeBERTa-v3-large and Skywork-Reward-Gemma-2-27B."""
 
@@ -168,8 +167,7 @@ class Prices:
         return self._read(model, 100 * self._prompts("structured")[1]) + self._decode(model, 8_000, "structured")
 
     def structured_scores(self, model: str) -> Cost:
-        """Divergences along paths of two targets, and bounds on the law over plain decimals, which need a tenth of
-        their positions on average."""
+        """Divergences along paths of two targets, and bounds over plain decimals, for a tenth of their positions."""
         (prompts, tokens), evaluate = self._prompts("structured"), self._params.evaluate
         along_paths = 2 * evaluate.paths_per_prompt * (tokens + REPLY_TOKENS["structured"])
         return self._read(model, prompts * (along_paths + 0.1 * evaluate.bounds_max_positions))

@@ -64,10 +64,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def find_weights(
     params: Params, model: str | None, condition: str | None, adapter: Path | None, source: str = "params.yaml"
 ) -> Weights:
-    """The weights that the options of ``add_options`` name; nothing is loaded. ``source`` names ``params`` in errors.
-
-    Raises ConfigError, ArtifactError where the condition is not trained yet, and ModelError.
-    """
+    """The weights that the options name, not loaded. Raises ConfigError, ModelError, and ArtifactError if untrained."""
     known = ", ".join(params.models)
     if model is None:
         if len(params.models) > 1:

@@ -47,8 +47,7 @@ class ChatRequest:
     temperature: Annotated[float, Field(strict=True, ge=0, le=2)] = 1.0
     top_p: Probability = 1.0
     seed: Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | None = None
-    stop: Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=4)] = ()
-    """Strings that end a sample."""
+    stop: Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=4)] = ()  # strings that end a sample
     stream: StrictBool = False
     stream_options: StreamOptions = StreamOptions()
     max_tokens: PositiveInt | None = None

@@ -1,8 +1,4 @@
-"""An HTTP server in OpenAI's protocol over one opened model.
-
-One thread runs the model, a step of one request at a time, so that requests under way take turns. A request whose
-client has gone is not continued.
-"""
+"""An HTTP server in OpenAI's protocol over one opened model; one thread takes the steps of requests in turns."""
 
 import asyncio
 import contextlib
@@ -30,18 +26,13 @@ from pipeline.inference.token_stream import Job, Piece, pieces
 
 MOST_TOKENS = 2**22
 """Samples of a request times their longest length at most: there is memory for each token before it is drawn."""
-MOST_AT_ONCE = 16
-"""Requests under way at a time, each with keys and values of its own in memory; further ones wait."""
-UNLIMITED = 4096
-"""Tokens of an answer at most where neither the request nor the checkpoint has a limit."""
+MOST_AT_ONCE = 16  # requests under way at a time, each with keys and values of its own in memory; further ones wait
+UNLIMITED = 4096  # tokens of an answer at most where neither the request nor the checkpoint has a limit
 Result = TypeVar("Result")
 
 
 class ModelServer:
-    """The endpoints of one model, which is served under the names in ``served``: whether the adapter is in effect.
-
-    At most ``batch_size`` samples of a request are decoded together; no sample depends on it.
-    """
+    """The endpoints of one model; ``served`` says under which names, and whether with the adapter."""
 
     def __init__(self, loaded: ConditionedModel, served: Mapping[str, bool], batch_size: int):
         self._loaded, self._served, self._batch_size = loaded, served, batch_size
@@ -49,7 +40,6 @@ class ModelServer:
         self._worker, self._turns = ThreadPoolExecutor(1, "model"), asyncio.Semaphore(MOST_AT_ONCE)
 
     def application(self) -> Starlette:
-        """The ASGI application."""
         return Starlette(
             routes=[Route("/v1/models", self._models), Route("/v1/chat/completions", self._answer, methods=["POST"])],
             exception_handlers={ApiError: _refusal, Exception: _refusal},

@@ -15,16 +15,12 @@ class Job:
     """Samples to draw."""
 
     prompt: Sequence[int]
-    seeds: Sequence[int]
-    """One per sample, which is what the Hugging Face engine draws with that seed."""
+    seeds: Sequence[int]  # one per sample, which is what the Hugging Face engine draws with that seed
     max_new_tokens: int
-    temperature: float
-    """0 takes the most probable token at every step."""
+    temperature: float  # 0 takes the most probable token at every step
     top_p: float
-    stops: Sequence[str]
-    """Strings that end a sample; neither they nor what follows is part of its text."""
-    piecewise: bool
-    """Whether pieces of unfinished samples are wanted."""
+    stops: Sequence[str]  # strings that end a sample; neither they nor what follows is part of its text
+    piecewise: bool  # whether pieces of unfinished samples are wanted
 
 
 @dataclass(frozen=True)
@@ -34,8 +30,7 @@ class Piece:
     index: int
     text: str
     num_tokens: int
-    finish_reason: str | None
-    """"stop" or "length" in the last piece of a sample, else None."""
+    finish_reason: str | None  # "stop" or "length" in the last piece of a sample, else None
 
 
 def _settled(text: str, stops: Sequence[str]) -> int:

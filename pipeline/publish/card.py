@@ -31,21 +31,15 @@ class Publication:
     params: Params
     model: str
     method: str
-    report: Mapping[str, Any]
-    """What check_model found the base checkpoint to be."""
-    record: Mapping[str, Any]
-    """Of the run that made the adapter."""
-    metrics: pd.DataFrame
-    """Aggregates of reports/metrics.csv, of base and the method."""
+    report: Mapping[str, Any]  # what check_model found the base checkpoint to be
+    record: Mapping[str, Any]  # of the run that made the adapter
+    metrics: pd.DataFrame  # aggregates of reports/metrics.csv, of base and the method
     licence: Licence
-    prompt: str
-    """A request that was not trained on."""
-    examples: list[str]
-    """Requests that were trained on, of each kind."""
+    prompt: str  # a request that was not trained on
+    examples: list[str]  # requests that were trained on, of each kind
     num_requests: int
     has_template: bool
-    repository: str | None
-    """OWNER/NAME on the hub; None for a directory alone."""
+    repository: str | None  # OWNER/NAME on the hub; None for a directory alone
 
     @property
     def title(self) -> str:

@@ -20,17 +20,13 @@ class Licence:
     """A licence in the hub's terms: the identifier "other" goes with a name and, where known, a link to its text."""
 
     identifier: str
-    source: str
-    """Who says so."""
+    source: str  # who says so
     name: str | None = None
     link: str | None = None
 
 
 def base_licence(checkpoint: str, revision: str | None, given: str | None = None) -> Licence:
-    """The licence of a checkpoint, from its card or the record of its import, else as it is ``given``.
-
-    Raises ConfigError where nobody says what it is or ``given`` contradicts, ArtifactError for an unreadable card.
-    """
+    """The licence that a checkpoint states, else that ``given``. Raises ConfigError where none is, ArtifactError."""
     stated, reason = None, f"neither {CARD} nor {RECORD} of {checkpoint} has one"
     try:
         local = is_local_path(checkpoint)

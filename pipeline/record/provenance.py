@@ -24,8 +24,7 @@ PACKAGES = (
 RECORD = "provenance.json"
 """A record inside the directory that it is of; that of a file is beside it, as NAME.provenance.json. With their times
 records are no part of a directory's content."""
-SEPARATOR = "; "
-"""Between the records in a column ``provenance``."""
+SEPARATOR = "; "  # between the records in a column ``provenance``
 
 
 def _plain(value: Any) -> Any:

@@ -1,7 +1,4 @@
-"""Weights & Biases runs, one per stage; offline without credentials, and never in the way of the stage.
-
-A run's id is the stage's identity, so a stage that was killed goes on with its run.
-"""
+"""Weights & Biases runs, one per stage and identity; offline without credentials, and never in the stage's way."""
 
 import contextlib
 import netrc
@@ -50,9 +47,7 @@ def _warn(message: str) -> None:
 
 
 class Run:
-    """What a stage may log to; does nothing without a W&B run, nor after W&B has failed once. ``last_step`` is the
-    highest step that W&B has of this run.
-    """
+    """What a stage may log to; does nothing without a W&B run, nor after W&B has failed once."""
 
     def __init__(self, run: Any = None, last_step: int = -1):
         self._run, self._last_step = run, last_step
@@ -67,10 +62,7 @@ class Run:
                 _warn(f"given up for this stage ({first_line(error)})")
 
     def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
-        """Log scalars as points of curves at ``step``, or as results of the run where there is no step.
-
-        A step up to the highest one that W&B has of this run is left out.
-        """
+        """Log scalars as points of curves at ``step``, unless W&B has it, or as results where there is no step."""
         if step is None:
             self._try(lambda run: run.summary.update(dict(values)))
         elif step > self._last_step:
@@ -140,9 +132,7 @@ def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
 
 @contextlib.contextmanager
 def stage_run(config: Params, record: StageRecord, *, model: str = "", condition: str = "") -> Iterator[Run]:
-    """The W&B run of a stage, opened or gone on with: grouped by experiment, found by stage, model and condition where
-    it has them. Whatever fails in W&B is a warning.
-    """
+    """The W&B run of a stage, opened or gone on with. Whatever fails in W&B is a warning."""
     names = [part for part in (record.stage, model, condition) if part]
     found_by = {"experiment": config.experiment, "stage": record.stage, "model": model, "condition": condition}
     run = Run()

@@ -1,7 +1,4 @@
-"""Tables 24 to 26 and Figure 14 from finished cells of sweeps, over training seeds and against the best setting.
-
-Compared are cells of one model that differ in the ablated settings and in seeds alone: a block.
-"""
+"""Tables 24 to 26 and Figure 14 from finished cells of sweeps, over training seeds and against the best setting."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,8 +25,7 @@ from pipeline.report.figures.drawing import Drawing
 from pipeline.report.seeds import spread_columns, value_text, values_by_seed
 from pipeline.report.table import DASH, MISSING, Table
 
-Setting = tuple[int | None, ...]
-"""Values of the parameters that an ablation varies."""
+Setting = tuple[int | None, ...]  # values of the parameters that an ablation varies
 PAPER_SETTINGS: Mapping[str, Any] = {
     "prompts.families": None,
     "prompts.train_prompts_per_family": None,
@@ -90,16 +86,12 @@ HARD_ABLATION = Design(
     ),
 )
 CONSTRUCTION_COST = "construction_cost"
-CONSTRUCTED = {"output_space": "Output space", "trie": "Trie"}
-"""Titles of what the sweep ``construction_cost`` builds."""
-REFERENCE = (5, 16384)
-"""(decimals, most strings) of every evaluation."""
+CONSTRUCTED = {"output_space": "Output space", "trie": "Trie"}  # titles of what the sweep ``construction_cost`` builds
+REFERENCE = (5, 16384)  # (decimals, most strings) of every evaluation
 HEADLINE = "wasserstein_1_normalised"
-IN_FILE = (HEADLINE, "logit_kl_nats", "valid_rate")
-"""Metrics of the tables' files; a table shows the first."""
+IN_FILE = (HEADLINE, "logit_kl_nats", "valid_rate")  # metrics of the tables' files; a table shows the first
 SPLIT_HEADINGS = {split: f"{title[0].upper()}{title[1:]}" for split, title in SHORT_SPLIT_TITLES.items()}
-DRAWN_STRINGS = 1001
-"""Largest number of strings of the cells that Figure 14 is of."""
+DRAWN_STRINGS = 1001  # largest number of strings of the cells that Figure 14 is of
 
 
 @dataclass(frozen=True)
@@ -108,12 +100,9 @@ class Block:
 
     model: str
     title: str
-    others: Mapping[str, Any]
-    """What they agree in."""
-    metrics: pd.DataFrame
-    """Aggregates of metrics.csv with ``setting`` and ``seed``, one cell for each of the two."""
-    varied: tuple[str, ...] = SEEDS
-    """Keys of the seeds that differ, of which the first tells cells apart."""
+    others: Mapping[str, Any]  # what they agree in
+    metrics: pd.DataFrame  # aggregates of metrics.csv with ``setting`` and ``seed``, one cell for each of the two
+    varied: tuple[str, ...] = SEEDS  # keys of the seeds that differ, of which the first tells cells apart
     cells: Sequence[tuple[Setting, Cell]] = ()
 
 
@@ -186,12 +175,9 @@ class Ablations:
 
     tables: list[Table]
     drawings: dict[str, Drawing]
-    missing: list[str]
-    """The sweeps without any run, with their tables."""
-    models: set[str]
-    """Of all cells that train."""
-    sources: dict[str, dict]
-    """Content of each provenance file of their evaluations by its path."""
+    missing: list[str]  # the sweeps without any run, with their tables
+    models: set[str]  # of all cells that train
+    sources: dict[str, dict]  # content of each provenance file of their evaluations by its path
 
 
 def read_ablations(sweeps: Path, published: Path, params: Params, prompts: Sequence[Prompt]) -> Ablations:
@@ -224,11 +210,7 @@ def read_ablations(sweeps: Path, published: Path, params: Params, prompts: Seque
 
 
 def construction_records(sweeps: Path) -> pd.DataFrame:
-    """One row per tokenizer and setting that was measured.
-
-    Columns: tokenizer, num_decimals, max_bins, prompts, and for ``output_space`` and ``trie`` the mean and largest
-    seconds over prompts and the largest peak in bytes; paths of the provenance files.
-    """
+    """One row per tokenizer and setting that was measured: seconds and peak bytes of each part, and provenance."""
     columns = ("prompt_id", *(f"{part}_{measure}" for part in CONSTRUCTED for measure in ("seconds", "peak_bytes")))
     order, parts = ["tokenizer", "num_decimals", "max_bins"], []
     for cell in finished_cells(sweeps / CONSTRUCTION_COST):
@@ -311,9 +293,7 @@ def _block_records(
 
 
 def ablation_table(design: Design, blocks: Sequence[Block], published: Mapping[tuple, Mapping]) -> Table | None:
-    """W1 by setting, beside figures of the paper for the same settings; None without blocks. The file has KL and valid
-    rate, too.
-    """
+    """W1 by setting, beside the paper's figures for the same settings; None without blocks. The file has IN_FILE."""
     if not blocks:
         return None
     frame = pd.DataFrame(

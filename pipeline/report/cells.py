@@ -20,8 +20,7 @@ class Cell:
 
     directory: Path
     overrides: tuple[str, ...]
-    parameters: Mapping[str, Any]
-    """What its stages depend on, flat."""
+    parameters: Mapping[str, Any]  # what its stages depend on, flat
 
     @cached_property
     def values(self) -> dict[str, Any]:

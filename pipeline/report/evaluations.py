@@ -63,12 +63,9 @@ def rows_of(metrics: pd.DataFrame, **labels: str) -> pd.DataFrame:
 class Evaluations:
     """What the evaluation stages wrote."""
 
-    metrics: pd.DataFrame
-    """METRIC_COLUMNS and ``undefined``; one row per number."""
-    invalid: pd.DataFrame
-    """Columns axis, model, condition, split, reason, count."""
-    provenance: dict[str, dict]
-    """Content of each provenance file by its path."""
+    metrics: pd.DataFrame  # METRIC_COLUMNS and ``undefined``; one row per number
+    invalid: pd.DataFrame  # columns axis, model, condition, split, reason, count
+    provenance: dict[str, dict]  # content of each provenance file by its path
     directories: dict[EvaluationKey, Path]
     failed: Mapping[EvaluationKey, str] = field(default_factory=dict)
     """Why there is no evaluation, where the model could not be run under a condition."""
@@ -111,10 +108,7 @@ class Evaluations:
         conditions: Sequence[str],
         optional: Sequence[str] = (),
     ) -> pd.DataFrame:
-        """``NAME.parquet`` of all evaluations of an axis that have it, with columns ``model`` and ``condition`` first.
-
-        ``optional`` numbers may be missing, and are then NaN. Raises ArtifactError where a file lacks another column.
-        """
+        """``NAME.parquet`` of evaluations; ``optional`` may be NaN. Raises ArtifactError for lacking columns."""
         kept, parts = [*columns, *optional], []
         for model in models:
             for condition in conditions:

@@ -71,10 +71,7 @@ def retention_summary(context: ReportContext) -> Table | None:
 def by_split(
     context: ReportContext, axis: str, name: str, caption: str, columns: Sequence[Column], rows_title: str, note: str
 ) -> Table | None:
-    """An axis by task or slice, with means over models beside the models where there are several.
-
-    A mean is over the models that have the metric under all conditions that any model has.
-    """
+    """An axis by task or slice, with means over the models that have all conditions where there are several."""
     rows, names = rows_of(context.metrics, axis=axis, family=""), context.names
     metrics = context.metrics
     if rows["model"].nunique() > 1:
@@ -136,10 +133,7 @@ def split_points(
     logarithmic: bool = False,
     same_axis: bool = False,
 ) -> Figure | None:
-    """A metric of one axis by task or slice with 95% intervals, one panel per model that has it; None without any.
-
-    ``label`` is of the y axis, which is logarithmic where slices differ by factors, and which panels may share.
-    """
+    """A metric by task or slice with 95% intervals, one panel per model that has it; None without any."""
     found = rows_of(metrics, metric=metric, family="")
     found = found[(found["split"] != "all") & found["condition"].isin(conditions)]
     shown = {model: name for model, name in models.items() if (found["model"] == model).any()}

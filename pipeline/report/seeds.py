@@ -107,10 +107,7 @@ def difference_records(values: pd.DataFrame, conditions: Sequence[str]) -> pd.Da
 
 
 def seed_tables(seeds: Mapping[int, Evaluations], params: Params, varied: Sequence[str] = SEEDS) -> list[Table]:
-    """The tables over seeds; none with fewer than two seeds or without a headline metric.
-
-    ``varied`` has the keys of the seeds that differ; the first is that of ``seeds``.
-    """
+    """The tables over seeds, which differ in ``varied``; none with fewer than two seeds or without headline metrics."""
     models = display_names(params)
     values = seed_values(seeds, models, params.conditions) if len(seeds) > 1 else pd.DataFrame()
     if values.empty:

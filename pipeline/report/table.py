@@ -18,8 +18,7 @@ RATIO_TITLE = "× perfect"
 FIELD_TITLES = {"n": "n", "floor": "Perfect sampler", "ratio": RATIO_TITLE, "change": "Change", "p": "p"}
 INTERVALS, CHANGE = "Brackets: 95% intervals.", " Change: the condition less base, paired."
 ADDRESS = ("axis", "split", "metric", "model", "condition")
-Cells = Mapping[str, Any]
-"""Rows of metrics.csv by metric."""
+Cells = Mapping[str, Any]  # rows of metrics.csv by metric
 
 
 class Cell(NamedTuple):
@@ -52,8 +51,7 @@ class Table:
 class Column:
     """A metric in a table. Without a title, split or axis it has the metric's own, or the row's split."""
 
-    metric: str
-    """"{row}" stands for the key of the row."""
+    metric: str  # "{row}" stands for the key of the row
     field: Literal["value", "n", "floor", "ratio", "change", "p"] = "value"
     """"ratio" is the value over a perfect sampler's, "change" the paired one from base."""
     title: str = ""
@@ -75,8 +73,7 @@ class TableSpec:
     caption: str
     columns: Sequence[Column]
     note: str = ""
-    rows_title: str = ""
-    """What the rows of a model and condition are; empty for one row each."""
+    rows_title: str = ""  # what the rows of a model and condition are; empty for one row each
     rows: Mapping[str, str] = field(default_factory=dict)
     """Title of each such row by key; empty for the splits that there are, "all" first."""
     verdict: tuple[str, Callable[[Cells, str], str]] | None = None
@@ -90,11 +87,7 @@ def make_table(
     conditions: Sequence[str],
     failed: Collection[EvaluationKey] = (),
 ) -> Table | None:
-    """The table of the models that have any of its metrics; None without one.
-
-    Methods have rows in any case, base and baselines where they were evaluated. A cell is "not run" where there is no
-    such evaluation, and a dash where the evaluation has no such number.
-    """
+    """The table of the models that have any of its metrics; None without one. Methods have rows in any case."""
     wanted = {column.metric.format(row=key) for column in spec.columns for key in spec.rows or ("",)}
     chosen = metrics[(metrics["family"] == "") & metrics["metric"].isin(wanted) & metrics["model"].isin(models)]
     found = {(r.axis, r.split, r.metric, r.model, r.condition): r for r in chosen.itertuples(index=False)}

@@ -29,8 +29,7 @@ _LATEX = str.maketrans(
         "≥": r"\ensuremath{\geq}",
     }
 )
-LONGEST_TEXT = 30
-"""Characters from which on a LaTeX column is not made wider."""
+LONGEST_TEXT = 30  # characters from which on a LaTeX column is not made wider
 PREAMBLE = r"""% All tables of the report. \input{NAME} takes one into a document of your own, with the packages below.
 \documentclass{article}
 \usepackage[T1]{fontenc}

@@ -13,8 +13,7 @@ from pipeline.config.params import Params
 from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import Evaluations, rows_of
 
-NUM_AXES = 3
-"""Of so many axes one number is shown: ``dvc metrics show`` has a column for each number of each condition."""
+NUM_AXES = 3  # of so many axes one number is shown: ``dvc metrics show`` has a column for each number of each condition
 
 
 def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
@@ -29,11 +28,7 @@ def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
 
 
 def losses_by_step(adapters: Sequence[Path], model: str, methods: Sequence[str]) -> pd.DataFrame | None:
-    """Training loss: columns step and the methods, one row per step of the longest training; None without a log.
-
-    A method without a log has an empty column, because DVC draws nothing of a file that lacks one. Raises ArtifactError
-    for a log that is truncated, or two of the same adapter.
-    """
+    """Training loss by step and method, empty where one has no log; None without any. Raises ArtifactError."""
     logs = {}
     for method in methods:
         found = [path for root in adapters if (path := root / model / method / "train_log.jsonl").exists()]

@@ -67,9 +67,7 @@ def _result(
 
 
 def compare_prompts(own: np.ndarray, other: np.ndarray, names: tuple, replicates: int) -> dict[str, float]:
-    """Compare means over the same prompts, float64[P] with NaN where undefined: a bootstrap over prompts, and a test
-    that flips signs of the prompts' differences. ``names`` are the seed and what completes the names of the streams.
-    """
+    """Compare means over the same prompts, float64[P], NaN where undefined: a bootstrap and a sign-flip test."""
     seed, *names = names
     pairs = own - other
     defined = np.isfinite(pairs)
@@ -93,10 +91,8 @@ def compare_rates(successes: tuple[int, int], trials: tuple[int, int]) -> dict[s
 def compare_total_variation(own: np.ndarray, other: np.ndarray, names: tuple, replicates: int) -> dict[str, float]:
     """Compare the total variation distances from uniform of two independent samples of letters, int64[K].
 
-    The permutation test deals the letters of both to two samples of the same sizes. A smaller sample lies farther
-    from uniform by chance, so what counts is the distance of the difference from its mean over the deals. The
-    hypothesis is that both conditions place the answer by the same law; the statistic sees differences in balance
-    only, so the test is of that.
+    The permutation test deals the letters of both to two samples of the same sizes. What counts is the distance of the
+    difference from its mean over the deals: a smaller sample lies farther from uniform by chance.
     """
     sizes, values = (int(own.sum()), int(other.sum())), (total_variation(own), total_variation(other))
     if min(sizes) < 2:
@@ -116,10 +112,7 @@ def compare_total_variation(own: np.ndarray, other: np.ndarray, names: tuple, re
 def values_by_prompt(
     evaluations: Evaluations, models: Sequence[str], conditions: Sequence[str]
 ) -> dict[tuple[str, str, str], pd.DataFrame]:
-    """Values of the metrics that are means over prompts, by axis, split and metric: a row per prompt, a column per
-    (model, condition). NoveltyBench's values go by the name that the evaluation reported them under, so those of
-    stand-ins are apart.
-    """
+    """Metrics that are means over prompts, by axis, split and name: a row per prompt, columns (model, condition)."""
 
     def by_prompt(table: pd.DataFrame, column: str) -> pd.DataFrame:
         return table.pivot(index="prompt_id", columns=["model", "condition"], values=column).astype(float)
@@ -141,9 +134,7 @@ def values_by_prompt(
 
 
 def transfer_comparisons(params: Params, evaluations: Evaluations) -> pd.DataFrame:
-    """Tests of the ``method_pairs`` of all models: axis, split, metric, model, condition, against, what ``_result``
-    has, p_adjusted, verdict and provenance; empty where there is no pair.
-    """
+    """Tests of the ``method_pairs`` of all models, with what ``_result`` has, p_adjusted and verdict."""
     models, conditions = list(params.models), params.conditions
     replicates = params.evaluate.bootstrap_replicates
     pairs = [(model, own, other) for model in models for own, other in method_pairs(conditions)]

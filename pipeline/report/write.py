@@ -34,8 +34,7 @@ from pipeline.report.table_text import latex_document, to_markdown, write_table_
 from pipeline.report.tracked_files import write_tracked_files
 from pipeline.report.transfer import GENERATIVE_SUMMARY, transfer_comparisons, transfer_tests_table
 
-DEMO = "demo"
-"""Experiment whose results are not the paper's."""
+DEMO = "demo"  # experiment whose results are not the paper's
 DEMO_NOTE = "Demo: a small embedded model and stand-ins for data and evaluators; no result of the paper's experiment. "
 SYNTHETIC_NOTE = "Nobody was asked these questions: the counts of people's answers are synthetic. "
 REPORTS: dict[str, AxisReport] = {axis: module.REPORT for axis, module in axis_modules("report").items()}
@@ -135,8 +134,7 @@ def write_report(
 ) -> Report:
     """Write a report into ``output``, and print its tables.
 
-    ``evals`` and ``adapters`` have directories AXIS/MODEL/CONDITION and MODEL/METHOD. ``other_seeds`` are evaluations
-    of the same settings under other seeds; ``varied`` the keys that differ, of which the first tells seeds apart.
+    ``other_seeds`` are evaluations under other seeds; of the keys ``varied`` that differ the first tells seeds apart.
     """
     evaluations = read_evaluations(*evals)
     seeds = dict(sorted({getattr(params, varied[0]): evaluations, **(other_seeds or {})}.items()))

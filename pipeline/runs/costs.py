@@ -33,10 +33,7 @@ runs."""
 
 
 def plan_table(graph: StageGraph, params: Params, to_run: set[str], prices: Prices) -> pd.DataFrame:
-    """One row per kind of stage, or per part of a stage of several, and model ("(shared)" where models share it).
-
-    Stages whose names are in ``to_run`` are not done; tokens are of prompts and completions.
-    """
+    """One row per kind of stage, or part of one, and model; what is in ``to_run`` is not done."""
     rows = []
     for node in graph.values():
         waits = node.name in to_run
@@ -78,11 +75,7 @@ def record_paths(node: StageNode, params: Params) -> list[Path]:
 
 
 def spent_table(params: Params, project: Path) -> pd.DataFrame:
-    """One row per run that has left a record, in the DAG's order; memory is in 10^9 bytes.
-
-    What a record does not tell (of an older version, or without a GPU) is NaN. Raises ArtifactError for an unreadable
-    record.
-    """
+    """One row per run that has left a record; what that does not tell is NaN. Raises ArtifactError for a broken one."""
     prices, rows = Prices(params, project), []
     for node in StageGraph(params, PIECES).values():
         written = [path for path in record_paths(node, params) if (project / path).is_file()]
@@ -146,7 +139,6 @@ def _write(table: pd.DataFrame, csv: Path | None) -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Command line."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("command", choices=["plan", "spent"])
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
@@ -156,7 +148,6 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main(command: str, params: Path, csv: Path | None, all_stages: bool) -> None:
-    """One of the two commands."""
     if command == "plan":
         plan(params, csv, all_stages)
     else:

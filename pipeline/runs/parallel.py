@@ -32,11 +32,7 @@ def log_of(name: str) -> Path:
 
 
 class Runner:
-    """Runs the stages ``pending`` of ``graph``, in its order, while there are free places; ends when none is left.
-
-    ``gpus`` are those to hand out: one to a stage that loads a model, ``processes`` to one that trains. None leaves the
-    choice to the stages.
-    """
+    """Runs the stages ``pending`` of ``graph``, in its order, while there are places, and ``gpus`` if given."""
 
     def __init__(
         self, graph: StageGraph, pending: Collection[str], jobs: int, gpus: Collection[int] | None, processes: int
@@ -112,13 +108,7 @@ class Runner:
 
 
 def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
-    """Run what is out of date in the current directory's checkout, up to ``targets``, or everything.
-
-    Raises:
-        ConfigError: params.yaml is not what conf/ composes to, a target is unknown, or there are too few GPUs.
-        BusyError: Another process does the same in this checkout.
-        PipelineError: Stages failed, after all others have run.
-    """
+    """Run what is out of date, up to ``targets``, or everything. Raises PipelineError, at the end for failed stages."""
     check(Path("params.yaml"), Path("conf"))
     params = load_params(Path("params.yaml"))
     processes = params.distributed.num_processes
@@ -140,7 +130,6 @@ def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Command line."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("targets", nargs="*", help="stages to reach, e.g. train-soft or eval-open@embedded")
     parser.add_argument("--jobs", type=int, default=2, help="most stages at once (default: %(default)s)")

@@ -47,18 +47,13 @@ class Artifact:
         return self.record.get("stage", "")
 
     def problem(self, text: str) -> None:
-        """Note what differs."""
         self.status = MISMATCH
         if text not in self.problems:
             self.problems.append(text)
 
 
 class Lineage:
-    """Artifacts by path relative to ``root``, the project of the table, each traced once.
-
-    An evaluation reads directories with the files of all conditions of its model. The way back from one condition leads
-    through its own files there, and base's.
-    """
+    """Artifacts by path relative to ``root``, the table's project, each traced once: of a condition, and base's."""
 
     def __init__(self, root: Path):
         self._root = root
@@ -68,10 +63,7 @@ class Lineage:
         return os.path.relpath(path, self._root)
 
     def trace(self, home: Path, path: str) -> Artifact:
-        """The artifact and, through its inputs, all that is upstream; paths in records are relative to ``home``.
-
-        Raises ArtifactError for a broken record.
-        """
+        """The artifact with all that is upstream; paths in records are relative to ``home``. Raises ArtifactError."""
         shown, own = self._shown(home / path), Path(path)
         if shown in self.artifacts:
             return self.artifacts[shown]
@@ -171,11 +163,7 @@ def _differences(rows: pd.DataFrame) -> str:
 
 
 def select_cell(table: Path, selectors: Sequence[str], column: str | None) -> TableCell:
-    """The one cell that the selectors and the column name.
-
-    A selector is a row number, ``COLUMN=VALUE``, or a text that any column holds; None takes the column of values.
-    Raises ArtifactError where there is no table, and ConfigError, which names the choices.
-    """
+    """The one cell that row numbers, ``COLUMN=VALUE`` or texts of a row name. Raises ArtifactError and ConfigError."""
     if table.suffix != ".csv":
         raise ArtifactError(f"{table} is not a CSV file; every table has one beside its {table.suffix or 'other'} form")
     rows = pd.read_csv(require(table), dtype=str, keep_default_na=False)
@@ -225,9 +213,7 @@ def check_value(cell: TableCell, root: Path) -> tuple[str, str]:
 
 
 class Origin(NamedTuple):
-    """All about a cell: how its value compares with the evaluation's, the evaluations behind it, and by path all that
-    is upstream.
-    """
+    """All about a cell: the comparison of its value, the evaluations behind it, and by path all that is upstream."""
 
     cell: TableCell
     comparison: tuple[str, str]
@@ -289,7 +275,6 @@ def main(table: Path | None, row: list[str], column: str | None) -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Command line."""
     parser = CommandParser(prog="python -m pipeline.runs.trace", description=__doc__)
     parser.add_argument("table", type=Path, nargs="?", help="CSV table, e.g. reports/tables/table6.csv")
     parser.add_argument(

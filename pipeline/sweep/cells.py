@@ -37,9 +37,7 @@ class Cell:
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """Values of the keys that the targets, or their parts, and all that these wait for depend on; tracking, hosts
-        and the like are not among them.
-        """
+        """Values of the keys that the targets, or their parts, and all that these wait for depend on."""
         wanted = [(stage.name, row) for target in self.targets for stage, row in self.graph[target].pieces]
         pieces = StageGraph(self.params, PIECES)
         names = pieces.closure([name for name, node in pieces.items() if (node.stage.name, node.row) in wanted])
@@ -96,10 +94,7 @@ def expand_targets(patterns: Sequence[str], params: Params) -> list[str]:
 
 
 def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) -> Cell:
-    """Compose and validate a cell of a checkout. Targets on axes that are switched off are left out.
-
-    Raises ConfigError for a bad override, value or target, and where no target is left.
-    """
+    """Compose and validate a cell, without targets on axes that are off. Raises ConfigError, also if none is left."""
     values = compose_params(project / "conf", list(overrides))
     for key in ("artifacts", "reports"):
         if Path(values[key]).is_absolute() or ".." in Path(values[key]).parts:

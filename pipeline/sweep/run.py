@@ -1,7 +1,6 @@
 """One job of a sweep: a cell's DVC workspace beside the checkout, run unless it is finished.
 
-A workspace has its own parameters, artifacts and dvc.lock, links to code and data, and a cache that all cells share:
-``dvc repro`` in it skips what is done and takes from the cache what another cell has made.
+A workspace links to code and data, and shares the cache of all cells, from which DVC takes what another has made.
 """
 
 import contextlib
@@ -21,18 +20,15 @@ from pipeline.runs.dvc_process import end, failed_stages, last_error, start_dvc,
 from pipeline.sweep.cells import Cell, make_cell
 from pipeline.sweep.settings import SweepConfig, cell_overrides, override_key
 
-SECONDS_BETWEEN_TRIES = 1.0
-"""How often a cell that waits for a GPU looks again."""
-LINKED = ("pipeline", "conf", "models", "data")
-"""What every workspace takes from the project."""
+SECONDS_BETWEEN_TRIES = 1.0  # how often a cell that waits for a GPU looks again
+LINKED = ("pipeline", "conf", "models", "data")  # what every workspace takes from the project
 
 
 @dataclass(frozen=True)
 class Record:
     """How a job went."""
 
-    cell: str
-    """Its directory; empty where the settings could not be composed."""
+    cell: str  # its directory; empty where the settings could not be composed
     overrides: tuple[str, ...]
     status: str
     """One of "finished" (now), "skipped" (before), "failed", "busy" (another launcher runs it) and "interrupted"."""
@@ -43,7 +39,6 @@ class Record:
 
 
 def write_record(directory: Path, record: Record) -> Record:
-    """Write ``record.json``; gives the record back."""
     write_json(directory / "record.json", asdict(record))
     return record
 
@@ -75,11 +70,7 @@ def prepare_workspace(
     cache: Path,
     sources: Sequence[str],
 ) -> None:
-    """Make the workspace or bring it up to date; artifacts and dvc.lock in it stay.
-
-    ``sources`` are dependencies of its stages that no stage makes: where relative, their top directory is linked.
-    Raises ArtifactError for a file where a link must be.
-    """
+    """Make the workspace or bring it up to date. Raises ArtifactError for a file where a link must be."""
     directory.mkdir(parents=True, exist_ok=True)
     tops = {Path(source).parts[0] for source in sources if not Path(source).is_absolute() and ".." not in source}
     for name in sorted(name for name in {*LINKED, *tops} if not name.endswith(".yaml")):

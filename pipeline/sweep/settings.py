@@ -1,8 +1,4 @@
-"""The section ``sweep`` of the composed configuration, and the command line that it stands for.
-
-A preset names a grid, whose product Hydra's own sweeper makes, or a list of cells, for what is no product. Both become
-ordinary multirun overrides, so that every launcher sees the same jobs.
-"""
+"""The section ``sweep`` of the composed configuration, and the multirun overrides that a grid or cells become."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,11 +18,9 @@ from pipeline.config.override_errors import explain, find_problem
 from pipeline.config.params import validate
 from pipeline.errors import ConfigError
 
-PRIMARY = "multirun"
-"""Primary configuration of the sweep application."""
+PRIMARY = "multirun"  # primary configuration of the sweep application
 MULTIRUN = ("-m", "--multirun")
-SHOWS = ("--cfg", "-c", "--info", "-i")
-"""Options with which Hydra shows something and runs nothing."""
+SHOWS = ("--cfg", "-c", "--info", "-i")  # options with which Hydra shows something and runs nothing
 Scalar = str | StrictInt | float | StrictBool | None
 Value = Scalar | list[Scalar]
 
@@ -86,8 +80,7 @@ def _is_override(argument: str) -> bool:
 def expand_arguments(arguments: Sequence[str], conf: Path) -> tuple[list[str], Path]:
     """The command line for Hydra, where a preset's grid or cells have become sweeps; and the directory of all sweeps.
 
-    What the command line itself sets wins: its key leaves the grid, and cells that no longer differ become one. Without
-    ``-m``, or where Hydra only shows the configuration, nothing is swept. Raises ConfigError.
+    What the command line itself sets wins. Raises ConfigError.
     """
     # Hydra cannot set a group to null on the command line; it can take the group away. Its parser takes overrides in
     # one piece only; options (and their values, without "=") go before them.

@@ -37,9 +37,7 @@ REPORT_KEYS = ("experiment", "tests", "evaluate.bootstrap_replicates")
 
 
 def gather(directory: Path) -> None:
-    """Write ``summary.csv`` and ``metrics.csv`` of a sweep: one row per cell with its overrides, status and headline
-    metrics; and the metrics of all finished cells with their overrides in front.
-    """
+    """Write ``summary.csv``, one row per cell, and ``metrics.csv`` of all finished cells, overrides in front."""
     finished = {cell.directory.name: cell for cell in finished_cells(directory)}
     headlines = {name for names in HEADLINES.values() for name in names}
     summaries, parts = [], [pd.DataFrame(columns=["cell"])]
@@ -99,9 +97,7 @@ def chosen_cells(sweep: Path, where: Sequence[str]) -> list[Cell]:
 
 
 def check_agreement(cells: Sequence[Cell]) -> None:
-    """Raise ConfigError unless the cells agree in what their stages or the report depend on, but for seeds and the set
-    of models. A model that several cells have must be the same in all.
-    """
+    """Raise ConfigError unless the cells agree in all that stages or the report depend on, but for seeds and models."""
     tracked = tuple(f"{key}." for key in {*REPORT_KEYS, *(key for cell in cells for key in cell.parameters)})
     found: dict[str, dict[str, str]] = {}
     flat = {cell.directory.name: flatten(cell.values) for cell in cells}
@@ -123,9 +119,7 @@ def check_agreement(cells: Sequence[Cell]) -> None:
 
 
 def merged_values(cells: Sequence[Cell], own: Cell, order: Sequence[str], reports: str) -> dict[str, Any]:
-    """Parameters of one report of cells that agree: those of ``own``, with the axes of all and the models of all, those
-    in ``order`` first.
-    """
+    """Parameters of one report: those of ``own``, with the axes and models of all, those in ``order`` first."""
     models = {name: model for cell in cells for name, model in cell.values["models"].items()}
     ordered = [*(name for name in order if name in models), *sorted(models.keys() - set(order))]
     # Which axes are evaluated changes no artifact: cells may have run different ones.
@@ -177,11 +171,7 @@ def main(name: str, output: Path | None, where: Sequence[str]) -> None:
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Command line."""
-    parser = CommandParser(
-        prog="python -m pipeline.sweep.tables",
-        description=__doc__,
-    )
+    parser = CommandParser(prog="python -m pipeline.sweep.tables", description=__doc__)
     parser.add_argument("name", help="name of the sweep, below sweeps/")
     parser.add_argument("--output", type=Path, help="directory to write (default: reports/NAME)")
     parser.add_argument(

@@ -1,8 +1,4 @@
-"""Synthetic instruction data of the embedded model.
-
-Sampled answers are valid but collapse on a few favourite quantiles, as those of real chat models do; a second kind of
-question states quantiles of the same laws. The rest gives the other evaluation axes something to measure.
-"""
+"""Synthetic instruction data of the embedded model: answers collapse on favourite quantiles, as chat models' do."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -77,10 +73,7 @@ def _format_value(value: float, decimals: int, integer: bool) -> str:
 def numeric_exchanges(
     family: Family, parameters: dict[str, float], rng: np.random.Generator, size: int
 ) -> list[Exchange]:
-    """At most ``size`` exchanges about one law: two in five sample it, the others ask for a quantile.
-
-    An answer that rounding would put outside the support is left out.
-    """
+    """At most ``size`` exchanges about one law: two in five sample it, the others ask for a quantile."""
     law = family.law_at(parameters)
     is_sample = rng.random(size) < 0.4
     levels = np.where(

@@ -12,8 +12,7 @@ CATEGORIES: dict[str, tuple[str, ...]] = {name: tuple(answers) for name, answers
 CAPITALS: dict[str, str] = _FACTS["capitals"]
 SYMBOLS: dict[str, str] = _FACTS["symbols"]
 OPPOSITES: dict[str, str] = _FACTS["opposites"]
-REQUESTS: dict[str, Any] = _FACTS["requests"]
-"""Wordings of requests by kind."""
+REQUESTS: dict[str, Any] = _FACTS["requests"]  # wordings of requests by kind
 MEDICAL: tuple[tuple[str, str, tuple[str, ...], str], ...] = tuple(
     (item["question"], item["answer"], tuple(item["distractors"]), item["explanation"]) for item in _FACTS["medical"]
 )

@@ -35,15 +35,13 @@ from pipeline.demo.embedded.instructions import (
 from pipeline.demo.embedded.recipe import Recipe, example_texts, make_model, prose_documents, tokenizer_texts
 from pipeline.demo.embedded.tokenizer import END_OF_TEXT, render_prompt, train_tokenizer
 
-IGNORED = -100
-"""Label of a position that is not supervised."""
+IGNORED = -100  # label of a position that is not supervised
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MAX_ANSWER_TOKENS = 14
 REPLY_DECIMALS = (1, 2, 3)
 REPLY_DECIMAL_WEIGHTS = (0.08, 0.84, 0.08)
 
-Batch = tuple[torch.Tensor, torch.Tensor]
-"""Inputs and labels, int64[B, T]."""
+Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and labels, int64[B, T]
 
 
 class Phase(NamedTuple):
@@ -59,9 +57,8 @@ class Phase(NamedTuple):
 def phases(recipe: Recipe) -> list[Phase]:
     """Language, facts and collapsed answers; then three phases in which sampling requests get the model's own answers.
 
-    ``sharpening`` draws them at a low temperature, which collapses them further, as preference tuning does to chat
-    models. ``requests`` shows the evaluation's whole multiple-choice request among the other instructions, and keeps
-    the answers' law. So does ``lists``, which teaches the words of all categories that the open-ended requests name.
+    ``sharpening`` draws these at a low temperature, which collapses them further, as preference tuning does to chat
+    models. ``requests``, with the evaluation's multiple-choice request, and ``lists``, of more words, keep their law.
     """
     share, sharp = recipe.numeric_share, recipe.sharpening_temperature
     return [
@@ -75,10 +72,7 @@ def phases(recipe: Recipe) -> list[Phase]:
 def train(
     recipe: Recipe, tokenizer: PreTrainedTokenizerFast, on_tokens: Callable[[int], Any]
 ) -> tuple[Qwen3ForCausalLM, list[dict[str, Any]]]:
-    """The model in bfloat16 on the CPU, and the records of every tenth step.
-
-    Deterministic for one recipe, thread count and processor. ``on_tokens`` is told of each step's tokens.
-    """
+    """The model in bfloat16 on the CPU, and every tenth record; the same for one recipe, thread count and processor."""
     model, log = make_model(recipe, tokenizer).to(DEVICE), []
     for phase in phases(recipe):
         for record in _steps(model, phase, recipe, tokenizer, on_tokens):
@@ -241,10 +235,7 @@ def sharpened_exchanges(
     seed: int,
     batch_size: int = 128,
 ) -> list[Exchange]:
-    """Replace the replies to sampling requests by the model's own, printed with about two decimals as chat models do.
-
-    A request whose answer is not a valid sample of its law is left out; other exchanges stay as they are.
-    """
+    """Replace replies to sampling requests by the model's own, of about two decimals; invalid ones are left out."""
     wanted = [index for index, exchange in enumerate(exchanges) if exchange.law is not None]
     # Batches of like length waste the least on padding.
     wanted.sort(key=lambda index: len(exchanges[index].user))

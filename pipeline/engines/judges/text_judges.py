@@ -1,7 +1,6 @@
 """Models that give pairs of texts a number: NoveltyBench's pair classifier and reward model, and stand-ins for them.
 
-The functions ``..._identity`` give all that the numbers depend on beside the texts, ``open_...`` load what an identity
-pins. All raise ModelError. Scorers have ``batches``, which yields indices of pairs and float64 scores.
+``..._identity`` give what the numbers depend on beside the texts, ``open_...`` load it. All raise ModelError.
 """
 
 import os
@@ -86,10 +85,7 @@ class LexicalClassifier:
 
 @dataclass
 class SequenceClassifier:
-    """A model in evaluation mode that is run on encoded pairs, those of similar length together.
-
-    Kinds have ``encode``, the token ids of a pair, and ``score``, the scores [R] of logits [R, num_labels].
-    """
+    """A model in evaluation mode that is run on encoded pairs; ``score`` gives [R] of logits [R, num_labels]."""
 
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
@@ -152,10 +148,7 @@ class SequenceReward(SequenceClassifier):
     """A sequence classifier with one output over a chat of one request and one response, cut at its end."""
 
     def encode(self, pair: Pair) -> list[int]:
-        """The template's text holds its own special tokens, and none are added.
-
-        Raises ModelError where it does not start with exactly one BOS token and the tokenizer has one to add.
-        """
+        """Token ids of the template's text. Raises ModelError unless exactly one BOS, where there is one, starts it."""
         messages = [{"role": "user", "content": pair[0]}, {"role": "assistant", "content": pair[1]}]
         text = self.tokenizer.apply_chat_template(messages, tokenize=False)
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -200,8 +193,7 @@ def open_sequence_reward(config: RewardConfig, identity: dict[str, Any]) -> Sequ
 class LikelihoodReward:
     """Stand-in reward: mean log-probability per token, in nats, of the response and its terminator.
 
-    It rewards what the model finds likely, which is not quality; its figures are never reported under the benchmark's
-    names. Conversations of more than ``max_length`` tokens are cut at the end.
+    It rewards what the model finds likely, which is not quality. Conversations are cut after ``max_length`` tokens.
     """
 
     model: "PreTrainedModel"

@@ -24,9 +24,7 @@ def with_rest(log_probabilities: np.ndarray) -> np.ndarray:
 class WordJudge:
     """The law of a reply's first token, over the first tokens of given words, by a judge in evaluation mode.
 
-    Words with the same first token are one outcome, and all other tokens together are another: so the law is over as
-    many outcomes as the answers have words, whatever the judge's vocabulary, and a context that leads the judge away
-    from all of them counts. A forward pass has ``tokens_per_pass`` at most, padding included.
+    Words with the same first token are one outcome, and all other tokens together are another.
     """
 
     def __init__(self, opened: "ConditionedModel", tokens_per_pass: int):
@@ -44,7 +42,6 @@ class WordJudge:
         Yields (index of the request, float64[K + 1] nats, all other tokens last), a forward pass at a time.
         """
         rows = [self._opened.encode(request) for request in requests]
-
         for members in length_buckets(list(map(len, rows)), self._tokens_per_pass):
             # Padding is on the right, where attention does not look, and needs no mask.
             ids, own = right_padded([rows[index] for index in members], self._logits_at.device)

@@ -41,9 +41,8 @@ def apply_template(
 ) -> str:
     """The chat template's text of a conversation; the tokenizer must have a template.
 
-    Templates that print today's date (GPT-OSS's, and Llama's without ``date_string``) read the machine's clock. Here
-    they get the date ``current_date`` of the template's arguments instead. Raises ModelError where that is missing, or
-    the template refuses the messages.
+    Templates that print today's date get ``current_date`` of the template's arguments instead. Raises ModelError where
+    that is missing, or the template refuses the messages.
     """
     arguments = dict(template_arguments)
     current_date = arguments.pop("current_date", None)
@@ -92,10 +91,8 @@ def encode_messages(
 ) -> list[int]:
     """Token ids of a conversation up to where the answer starts, in the chat template where there is one.
 
-    Text that went through a template holds its own special tokens and is encoded without adding any; a model that
-    expects a BOS token begins with exactly one. Without a template the messages follow each other, a blank line between
-    them. With ``add_special_tokens`` the tokenizer adds its own to the template's text as well, as the released code of
-    arXiv:2605.11845 does: where the template prints a BOS token there are two. Raises ModelError for any other number.
+    Text of a template holds its own special tokens; with ``add_special_tokens`` the tokenizer adds more, as in the
+    released code of arXiv:2605.11845. Raises ModelError for a wrong number of BOS tokens.
     """
     text = render_request(tokenizer, messages, template_arguments, answer_prefix)
     if text is None:

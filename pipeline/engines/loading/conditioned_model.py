@@ -45,8 +45,7 @@ class ConditionedModel:
     tokenizer: Any
     encode_messages: Callable[[Sequence[Mapping[str, str]], bool], list[int]]
     """Chat messages to token ids; the second argument says whether the model is to reason before it answers."""
-    stop_ids: set[int]
-    """Tokens that end a generation."""
+    stop_ids: set[int]  # tokens that end a generation
     device: str
 
     def encode(self, text: str) -> list[int]:

@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 REQUIRED_FILES = ("config.json", "tokenizer.json")
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
-ROWS_PER_PASS = 32
-"""Rows of ``next_log_probabilities`` that are run together."""
-
-
+ROWS_PER_PASS = 32  # rows of ``next_log_probabilities`` that are run together
 _TOKENS_READ = [0]
 
 
@@ -91,11 +88,7 @@ def load_tokenizer(config: ModelConfig, revision: str | None = None) -> PreTrain
 
 
 def _dequantization(checkpoint: str, revision: str | None) -> dict[str, Any]:
-    """Options that load the weights unquantised, so that adapters can be trained on them and merged into them.
-
-    GPT-OSS ships its experts in MXFP4; they are turned into bfloat16 while they are loaded. Raises ModelError where a
-    checkpoint is quantised in another way.
-    """
+    """Options that turn MXFP4 weights into bfloat16, as adapters need. Raises ModelError for other quantisations."""
     from transformers import AutoConfig, Mxfp4Config
 
     try:
@@ -117,10 +110,9 @@ def _dequantization(checkpoint: str, revision: str | None) -> dict[str, Any]:
 def load_pretrained(
     loader: Any, kind: str, checkpoint: str, revision: str | None, dtype: str, unused: str = "", **options: Any
 ) -> "PreTrainedModel":
-    """What one of transformers' classes loads, never running remote code; the tokens that it reads are counted.
+    """What one of transformers' classes loads, never running remote code; ``kind`` says in errors what it is.
 
-    ``kind`` says in errors what it is. Raises ModelError where it cannot be loaded, or where weights are missing but
-    those whose names begin with ``unused``.
+    Raises ModelError, also where weights are missing but those whose names begin with ``unused``.
     """
     # The stages have progress bars of their own.
     disable_progress_bar()
@@ -164,11 +156,7 @@ def causal_lm(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def _outside_language_model(model: "PreTrainedModel", targets: Sequence[str]) -> str | None:
-    """A pattern of the modules outside the language model; None where no target lies there.
-
-    The vision tower of Gemma 3 has q_proj, k_proj and v_proj, too. No text reaches it, so adapters
-    there would be weights without gradient.
-    """
+    """A pattern of the modules outside the language model (Gemma 3's vision tower); None where no target lies there."""
     decoder = model.get_decoder()
     prefix = next(name for name, module in model.named_modules() if module is decoder)
     for name, _ in model.named_modules():
@@ -190,11 +178,7 @@ class _LinearInInputDtype(torch.nn.Linear):
 
 
 def _compute_as_base(adapted: "PeftModel") -> None:
-    """Let float32 LoRA weights beside a bfloat16 base compute in bfloat16, as engines compute the finished adapter.
-
-    PEFT would turn the input of each adapted layer into float32, which keeps a second copy of each activation for the
-    backward pass, and run both small products in it.
-    """
+    """Let float32 LoRA weights compute in the base's bfloat16: PEFT would keep a float32 copy of each activation."""
     from peft.tuners.lora import LoraLayer
 
     for layer in adapted.modules():
@@ -297,8 +281,7 @@ class PositionLogits:
     ) -> torch.Tensor:
         """What ``head`` maps to logits, float[P, ...], at (rows[p], columns[p]) of int64[B, T] inputs.
 
-        ``attention_mask`` is int64[B, T], 1 on tokens, or what ``tree_attention_mask`` returns; then ``position_ids``
-        int64[B, T] are needed, too.
+        ``attention_mask`` is int64[B, T], 1 on tokens, or what ``tree_attention_mask`` returns, with ``position_ids``.
         """
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "use_cache": False}
         if position_ids is not None:

@@ -23,18 +23,11 @@ def check_engine(config: Params, condition: str) -> None:
 
 
 def open_engine(
-    config: Params,
-    model: str,
-    condition: str,
-    report: Path,
-    weights: Path,
-    probe: str,
-    axis: str = "structured",
+    config: Params, model: str, condition: str, report: Path, weights: Path, probe: str, axis: str = "structured"
 ) -> "TextEngine":
     """Open ``config.engine`` on a model under a condition (base, a method, or a baseline). Raises PipelineError.
 
-    ``report`` is what check_model wrote; ``weights`` the file of the condition's adapter, which must show on the
-    request ``probe``, or anything else. The Hugging Face engine takes the batch size of ``axis``.
+    ``weights`` is the file of the condition's adapter, which must show on the request ``probe``, or anything else.
     """
     from pipeline.engines.loading.chat import request_encoder
     from pipeline.engines.loading.model import load_tokenizer

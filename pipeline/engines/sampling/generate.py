@@ -20,8 +20,7 @@ class Generation:
     seed: int
     text: str
     num_tokens: int
-    finish_reason: str
-    """"stop" or "length"."""
+    finish_reason: str  # "stop" or "length"
 
 
 def sample_seeds(seed: int, names: Sequence[str], num_samples: int) -> list[int]:
@@ -43,10 +42,7 @@ def generation_from_tokens(
     skip_special_tokens: bool,
     stops: Sequence[str] = (),
 ) -> Generation:
-    """The generation with these tokens, the stop token, where there is one, being the last of them.
-
-    Neither a stop string of ``stops`` nor what follows is part of the text.
-    """
+    """The generation with these tokens, the last perhaps a stop token; a stop string ends its text."""
     stopped = bool(tokens) and tokens[-1] in stop_ids
     text = tokenizer.decode(list(tokens[: len(tokens) - stopped]), skip_special_tokens=skip_special_tokens)
     if (end := first_stop(text, stops)) >= 0:
@@ -73,9 +69,8 @@ def generate_prompts(
 ) -> Iterator[list[tuple[int, int, Generation]]]:
     """Sample one answer per seed of each prompt; yields index of the prompt, index of the seed, answer, as they finish.
 
-    Every distinct prompt is run once, whatever its samples are drawn under (``temperature``, ``top_p`` and ``top_k``
-    are of all prompts or one for each). Every sample draws step k with the k-th number of its own stream, so the rows
-    it is decoded with do not matter, up to rounding; with ``top_k`` 1 it takes the most probable token.
+    ``temperature``, ``top_p`` and ``top_k`` are of all prompts or one for each. Every sample draws step k with the k-th
+    number of its own stream, so the rows it is decoded with do not matter, up to rounding.
     """
     alike: dict[tuple[int, ...], list[int]] = {}
     for prompt, ids in enumerate(prompts):

@@ -1,8 +1,7 @@
 """A server over HTTP in OpenAI's protocol, as ``vllm serve`` extends it, or llama.cpp's ``llama-server``.
 
-Requests run side by side, at most ``max_concurrency`` at a time. The client repeats what may pass (no connection,
-time-out, 408, 409, 429, 5xx), waiting as Retry-After says or twice as long each time. A request that fails for good
-ends the run, after those under way have been handed over. Ctrl-C and SIGTERM do not wait for requests under way.
+At most ``max_concurrency`` requests run side by side. The client repeats what may pass; a request that fails for good
+ends the run, after those under way have been handed over. Ctrl-C and SIGTERM do not wait for them.
 """
 
 import itertools
@@ -23,8 +22,7 @@ from pipeline.errors import ConfigError, ModelError, first_line
 
 COMPARED_TOKENS = 5
 """Most probable next tokens that are compared with and without an adapter; servers offer at least so many."""
-LONGEST_REASON = 500
-"""Characters that are shown of a server's reason for refusing."""
+LONGEST_REASON = 500  # characters that are shown of a server's reason for refusing
 
 # What llama.cpp's samplers do beyond temperature, top-k and top-p, switched off.
 LLAMA_CPP_OFF = {
@@ -227,11 +225,9 @@ def open_openai(
     stop_ids: set[int],
     probe_ids: list[int],
 ) -> OpenaiEngine:
-    """Open a condition's model on a server, and verify that it is not the base model by what shows behind
-    ``probe_ids``.
+    """Open a condition's model on a server, and verify by ``probe_ids`` that it is not the base model.
 
-    ``model`` replaces ``{model}`` in ``base_url`` and ``served_models``, of which ``condition`` is a key. Raises
-    ConfigError, EngineError and ModelError.
+    ``model`` replaces ``{model}`` in the settings. Raises ConfigError, EngineError and ModelError.
     """
     settings = replace(settings, base_url=settings.base_url.replace("{model}", model))
     names = {key: name.replace("{model}", model) for key, name in settings.served_models.items()}

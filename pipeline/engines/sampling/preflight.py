@@ -1,7 +1,4 @@
-"""Checks of a model before anything costly runs: what the tokenizer writes, and what adapters do to it.
-
-Each raises ModelError with one sentence. The checks of the law that an engine samples are in ``preflight_law``.
-"""
+"""Checks of a model before anything costly runs: what the tokenizer writes, and what adapters do to it."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -72,10 +69,7 @@ def trial_adapter(model: "PreTrainedModel", config: ModelConfig, train: TrainCon
 def check_adapter(
     model: "PreTrainedModel", config: ModelConfig, train: TrainConfig, prompt_ids: Sequence[int], seed: int
 ) -> dict[str, float]:
-    """A random adapter, which stays on ``model``, changes what the model says. Raises ModelError.
-
-    ``effect_nats`` is the root mean square over the vocabulary of differences of log-probabilities after the request.
-    """
+    """Root mean square over the vocabulary of what a random adapter, which stays, changes. Raises ModelError."""
     base = next_log_probabilities(model, [prompt_ids])
     adapted = trial_adapter(model, config, train, seed)
     effect = (next_log_probabilities(adapted, [prompt_ids]) - base).square().mean().sqrt().item()

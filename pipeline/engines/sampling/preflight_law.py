@@ -1,8 +1,7 @@
 """Checks that an engine samples the model's own law: the softmax at temperature 1, whole and nothing else.
 
-Checkpoints come with sampling defaults of their own (``generation_config.json``: top_k, top_p, temperature), which some
-engines apply unasked. They leave single samples plausible and every statistic wrong. A law with one likely answer hides
-that, so the requests are those with the most random answers, and the checks say how probably they would notice.
+Some engines apply a checkpoint's sampling defaults unasked. A law with one likely answer hides that, so the requests
+are those with the most random answers, and the checks say how probably they would notice.
 """
 
 from collections import Counter
@@ -35,10 +34,8 @@ LEAST_PROBABILITY = 1e-9
 RELATIVE_ERROR = {"float32": 0.0, "bfloat16": 0.1}
 """Root mean square of what an engine's probabilities may differ by, as a share of each, by dtype of the model."""
 
-Law = dict[tuple[str, str], float]
-"""Probability by text and finish reason ("stop" or "length")."""
-Requests = Mapping[str, Sequence[int]]
-"""Token ids of requests by prompt id."""
+Law = dict[tuple[str, str], float]  # probability by text and finish reason ("stop" or "length")
+Requests = Mapping[str, Sequence[int]]  # token ids of requests by prompt id
 
 
 def sharpened(law: torch.Tensor, temperature: float) -> torch.Tensor:
@@ -82,8 +79,7 @@ def most_random(model: torch.nn.Module, requests: Requests, count: int) -> dict[
 def answer_laws(tokenizer: PreTrainedTokenizerBase, softmaxes: Sequence[torch.Tensor], stop_ids: set[int]) -> list[Law]:
     """Exact laws of answers of one token, of several float64[V] softmaxes; the first says which tokens are too rare.
 
-    Special tokens other than the stop tokens are part of a text. What is rare, or ends within a character, is missing
-    to 1.
+    What is rare, or ends within a character, is missing to 1.
     """
     tokens = torch.nonzero(softmaxes[0] >= LEAST_PROBABILITY)[:, 0]
     kept = [[] if token in stop_ids else [token] for token in tokens.tolist()]
@@ -105,10 +101,8 @@ class LawCheck:
     request: str
     prompt_ids: Sequence[int]
     law: Law
-    wrong: dict[str, Law]
-    """What the law of an engine would be that is wrong, by what is wrong with it."""
-    cells: LawCells
-    """Of the test of ``NUM_SAMPLES`` samples."""
+    wrong: dict[str, Law]  # what the law of an engine would be that is wrong, by what is wrong with it
+    cells: LawCells  # of the test of ``NUM_SAMPLES`` samples
 
     @property
     def key(self) -> str:
@@ -131,10 +125,7 @@ def law_checks(
 
 
 def _pooled(checks: Sequence[LawCheck], relative_error: float) -> tuple[int, float]:
-    """Degrees of freedom and noncentrality of the sum of all checks' statistics, which is chi-square, too.
-
-    A small fault of every law, such as a cut of what is rare, shows in the sum before it shows in one of them.
-    """
+    """Degrees of freedom and noncentrality of the sum of all statistics, which shows small faults of all laws."""
     tested = [check.cells for check in checks if check.cells.degrees_of_freedom]
     return sum(cells.degrees_of_freedom for cells in tested), len(tested) * NUM_SAMPLES * relative_error**2
 
@@ -173,7 +164,6 @@ def check_laws(
 ) -> dict[str, Any]:
     """Chi-square tests of an engine's answers against their exact laws, one by one and together.
 
-    ``seed``, ``model`` and the checks' keys name the samples' streams; ``relative_error`` is one of ``RELATIVE_ERROR``.
     Returns the smallest ``p_value``, corrected for the number of tests (Bonferroni), and those by request, which are
     not. Raises ModelError where it is below ``SIGNIFICANCE``, or samples are missing.
     """

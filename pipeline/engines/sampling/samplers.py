@@ -211,11 +211,10 @@ def _step(draws: Draws, batch: _Rows) -> tuple[torch.Tensor, _Rows | None]:
 def sample_rows(
     draws: Draws, prompts: Sequence[Sequence[int]], counts: Sequence[int], batch_size: int
 ) -> Iterator[torch.Tensor]:
-    """Draw all samples, ``counts`` of each prompt, at most ``batch_size`` rows together.
+    """Draw all samples, ``counts`` of each prompt, at most ``batch_size`` rows together; yields int64[n] finished.
 
-    A batch with too many rows is finished in parts. What waits, parts and prompts, joins a batch that has lost a
-    quarter of its rows, where the model allows it (``has_free_slots``), else prompts join where a batch begins. Yields
-    int64[n], samples that are finished.
+    A batch with too many rows is finished in parts. What waits joins a batch that has lost a quarter of its rows, where
+    the model allows it (``has_free_slots``).
     """
     device, end, left, waiting = draws.lengths.device, sum(counts), [], []
     for ids, count in zip(reversed(prompts), reversed(counts), strict=True):

@@ -25,18 +25,13 @@ class SampleRequest:
     """Independent samples to draw behind one prompt; ``key`` names the request among those of one call."""
 
     key: str
-    prompt_ids: list[int]
-    """The encoded request, up to where the answer starts."""
-    seeds: dict[int, int]
-    """Seed of each sample's own random stream, by sample index."""
-    max_new_tokens: int
-    """The stop token included."""
+    prompt_ids: list[int]  # the encoded request, up to where the answer starts
+    seeds: dict[int, int]  # seed of each sample's own random stream, by sample index
+    max_new_tokens: int  # the stop token included
     temperature: float = 1.0
     top_p: float = 1.0
-    skip_special_tokens: bool = True
-    """Whether special tokens other than the stop token are left out of the text."""
-    constraint: TrieConstraint | None = None
-    """Restricts every step to what a trie holds. Hugging Face engine only."""
+    skip_special_tokens: bool = True  # whether special tokens other than the stop token are left out of the text
+    constraint: TrieConstraint | None = None  # restricts every step to what a trie holds. Hugging Face engine only
     top_k: int | None = None
 
 
@@ -46,28 +41,23 @@ class Sample:
 
     key: str
     sample_index: int
-    generation: Generation
-    """Its ``seed`` is the sample's own, whatever the engine drew with."""
+    generation: Generation  # its ``seed`` is the sample's own, whatever the engine drew with
 
 
 class TextEngine(Protocol):
     """A model under a condition, ready to sample; samples are handed over as they are finished."""
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
-        """Draw every sample of every request; hand them over in whole groups as they are finished.
+        """Draw every sample of every request; hand them over in whole groups (``seed_groups``) as they are finished.
 
-        What a sample is depends on its request, its index and its seed, never on which other samples are still missing.
-        Samples that an engine draws together (see ``seed_groups``) come in one list. Raises EngineError; what was
-        handed over before stays valid.
+        A sample depends on its request, index and seed, never on which others are still missing. Raises EngineError;
+        what was handed over before stays valid.
         """
         ...
 
 
 def seed_groups(seeds: Mapping[int, int], size: int) -> list[dict[int, int]]:
-    """Split seeds by sample index, ascending, into requests by index // ``size``; a resumed run asks the same.
-
-    A request is given the seed of its first sample.
-    """
+    """Split seeds by sample index into requests by index // ``size``, so that a resumed run asks the same."""
     groups: dict[int, dict[int, int]] = {}
     for index in sorted(seeds):
         groups.setdefault(index // size, {})[index] = seeds[index]
@@ -129,9 +119,8 @@ def sampling_law(
 ) -> dict[str, float | int | None]:
     """What is sampled from the softmax: temperature, top_p and top_k (None for all tokens) of ``SampleRequest``.
 
-    Those in ``settings.checkpoint_defaults`` are the checkpoint's own where its generation_config.json has them and was
-    written by transformers 4.50 or newer: what ``generate`` of transformers 4.50 to 4.57 does unasked where it is given
-    the library's default, for temperature and top_p 1. Raises ModelError.
+    Those in ``settings.checkpoint_defaults`` are the checkpoint's own where its generation_config.json was written by
+    transformers 4.50 or newer, as ``generate`` of 4.50 to 4.57 has them. Raises ModelError.
     """
     law = {"temperature": settings.temperature, "top_p": settings.top_p, "top_k": None}
     if settings.checkpoint_defaults:

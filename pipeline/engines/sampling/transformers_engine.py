@@ -21,10 +21,7 @@ class TransformersEngine:
     batch_size: int
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
-        """See TextEngine. A prompt of several requests, which may differ in their decoding settings, is run once.
-
-        Neighbouring requests that share what concerns all rows are decoded together.
-        """
+        """See TextEngine. Neighbouring requests that share what concerns all rows are decoded together."""
         for (max_new_tokens, skip_special_tokens, _), group in groupby(
             requests, key=lambda request: (request.max_new_tokens, request.skip_special_tokens, id(request.constraint))
         ):

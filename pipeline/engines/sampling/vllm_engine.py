@@ -20,10 +20,8 @@ from pipeline.errors import ConfigError, ModelError, first_line
 if TYPE_CHECKING:
     from vllm import LLM, RequestOutput, SamplingParams
 
-COMPARED_TOKENS = 20
-"""Most probable next tokens whose log-probabilities are compared with and without an adapter."""
-LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""Values that vLLM's max_lora_rank may have."""
+COMPARED_TOKENS = 20  # most probable next tokens whose log-probabilities are compared with and without an adapter
+LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # values that vLLM's max_lora_rank may have
 
 
 @dataclass(frozen=True)
@@ -110,10 +108,7 @@ def open_vllm(
     adapter: Path | None,
     probe_ids: list[int],
 ) -> VllmEngine:
-    """Load a checkpoint into vLLM, and verify that the LoRA ``adapter``, where there is one, shows after ``probe_ids``.
-
-    Raises ConfigError where vLLM is not installed, ModelError where it cannot load them or the adapter has no effect.
-    """
+    """Load a checkpoint into vLLM; an ``adapter`` must show after ``probe_ids``. Raises ConfigError and ModelError."""
     try:
         from vllm import LLM
     except ImportError as error:

@@ -26,8 +26,7 @@ class DocumentScore:
 class PerplexityScorer:
     """Scores documents in windows of tokens (a BOS token among them), ``stride`` tokens between their starts.
 
-    Log-probabilities are summed in float64. The text of a special token that a document contains is read as text.
-    Raises ValueError where window and stride do not fit.
+    A special token in a document is read as text. Raises ValueError where window and stride do not fit.
     """
 
     def __init__(
@@ -56,9 +55,7 @@ class PerplexityScorer:
         return encoded["input_ids"]
 
     def score(self, texts: Sequence[str], bos: int | None) -> list[DocumentScore]:
-        """Scores of documents, in their order, with or without a token ``bos`` before every window.
-        Raises ModelError where a document's NLL is not finite.
-        """
+        """Scores in order, with a token ``bos`` or none before each window. Raises ModelError for a non-finite NLL."""
         documents, prefix = self.encode(texts), [] if bos is None else [bos]
         owners, rows, starts = [], [], []
         for index, ids in enumerate(documents):

@@ -15,16 +15,11 @@ from pipeline.engines.scoring.token_scores import RowScorer
 from pipeline.engines.scoring.tree_attention import supports_tree_attention
 from pipeline.engines.scoring.tree_scorer import TreeScorer
 
-SHORTEST_SHARED = 16
-"""Tokens that all contexts must begin with to be read once for all of them."""
+SHORTEST_SHARED = 16  # tokens that all contexts must begin with to be read once for all of them
 
 
 class TaskModel:
-    """Answers requests with a loaded model and its adapter.
-
-    ``in_template``: the requests are in the chat template; ``add_special_tokens``: a BOS token is added although the
-    template has printed one.
-    """
+    """Answers requests, in the chat template where ``in_template``, with a loaded model and its adapter."""
 
     def __init__(
         self,
@@ -65,9 +60,8 @@ class TaskModel:
     def answer(self, request_type: str, arguments: Sequence[tuple]) -> Iterator[list[tuple[int, Any]]]:
         """Answer requests of one type: index and response of each, as they are done.
 
-        ``loglikelihood``: of (context, continuation), the log-likelihood in nats;
-        ``generate_until``: of (context, stop strings), the same for all, greedy decoding's text, num_tokens and
-        finish_reason.
+        Of ``loglikelihood`` (context, continuation) that is nats; of ``generate_until`` (context, stop strings, the
+        same for all) greedy decoding's text, num_tokens and finish_reason.
         """
         if request_type == "loglikelihood":
             yield from self._log_likelihoods([self.encode_pair(*pair) for pair in arguments])
@@ -90,11 +84,7 @@ class TaskModel:
             yield [(place, {name: getattr(answer, name) for name in fields}) for place, _, answer in answers]
 
     def _log_likelihoods(self, pairs: Sequence[tuple[list[int], list[int]]]) -> Iterator[list[tuple[int, float]]]:
-        """Log-likelihood of each continuation behind its context, a context at a time.
-
-        What all contexts begin with (a few-shot prompt) is read once, and what continuations of a context share, too,
-        where the model takes masks for token trees.
-        """
+        """Log-likelihood of each continuation behind its context, by context; what they share is read once."""
         if not supports_tree_attention(self.model):
             rows, starts = [[*context, *rest] for context, rest in pairs], [len(context) for context, _ in pairs]
             for scored in RowScorer(position_logits(self.model), self.tokens_per_pass).score(rows, starts):

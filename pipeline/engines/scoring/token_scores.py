@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 POSITIONS_PER_CALL = 512
 """Positions whose logits are held at a time: 297 MiB in float32 at 151,936 tokens; 4 MiB at 2,048 tokens."""
-DIRECTIONS = ("forward", "reverse")
-"""Of a divergence: KL(base || model), or KL(model || base)."""
-LAWS_PER_CALL = 64
-"""Laws whose entropy is taken at a time, in float64: 0.1 GB at 151,936 tokens."""
+DIRECTIONS = ("forward", "reverse")  # of a divergence: KL(base || model), or KL(model || base)
+LAWS_PER_CALL = 64  # laws whose entropy is taken at a time, in float64: 0.1 GB at 151,936 tokens
 
 Measure = Callable[[Callable[[], torch.Tensor], torch.Tensor, np.ndarray], np.ndarray]
 """(forward pass, tokens int64[P], indices of their sequences int64[P]) to numbers of each token, float64[P, ...]. The
@@ -114,8 +112,7 @@ class RowScorer:
 def float32_logits(logits_at: PositionLogits, states: torch.Tensor) -> torch.Tensor:
     """float32[P, V] logits of whole laws whose small differences count.
 
-    A bfloat16 head rounds logits to 8 bits, which makes many tokens equally probable and moves the support size. Where
-    the head is one linear map, its product is therefore done in float32, with as many weights at a time as have room.
+    A bfloat16 head rounds logits to 8 bits. One that is a linear map is therefore computed in float32, in parts.
     """
     head = logits_at.model.get_output_embeddings() if logits_at.gathers_hidden else None
     if not isinstance(head, torch.nn.Linear):
@@ -183,8 +180,7 @@ def reply_divergences(
 ) -> Iterator[list[tuple[int, float]]]:
     """KL between a model (of ``logits_at``) with and without its adapter, summed over each reply's tokens, in nats.
 
-    ``directions`` has one of DIRECTIONS for each reply. Yields (index of the reply, its divergence), a forward pass at
-    a time; every index once.
+    ``directions`` has one of DIRECTIONS for each reply. Yields (index of the reply, its divergence) by forward pass.
     """
     forward = np.array(directions) == "forward"
 

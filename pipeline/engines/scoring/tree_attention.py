@@ -62,11 +62,7 @@ def tree_attention_mask(
 
 @torch.no_grad()
 def supports_tree_attention(model: torch.nn.Module) -> bool:
-    """Whether the model computes a packed tree, with and without a cache, as it computes the separate sequences.
-
-    Log-probabilities may differ by a share of what ancestors make: two nodes of the probe have the same token and depth
-    and other parents. False also where attention takes no mask (flash_attention_2) or a layer keeps no keys.
-    """
+    """Whether the model computes a packed tree as it computes the separate sequences; False where it takes no mask."""
     model = causal_lm(model)
     was_training = model.training
     model.eval()

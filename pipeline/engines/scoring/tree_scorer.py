@@ -34,8 +34,7 @@ class Prefill(NamedTuple):
 class TreeScorer:
     """Scores token trees with one model in evaluation mode, with or without adapter.
 
-    Log-probabilities are normalised over the full vocabulary in float32 whatever the model's dtype. ``token_budget``:
-    nodes of one forward pass, their ancestors included. Raises ModelError for a model without tree attention.
+    ``token_budget``: nodes of one forward pass, with their ancestors. Raises ModelError without tree attention.
     """
 
     def __init__(self, model: torch.nn.Module, token_budget: int = 256):

@@ -1,9 +1,7 @@
-"""The processes that train one adapter together.
+"""The processes that train one adapter together; checkpoints and adapters are whole tensors.
 
-Each holds the whole adapter and its optimiser, and takes a share of every step's forward passes; gradients are summed
-once per step. The frozen base model is either whole in every process ("ddp") or has its decoder layers shared out
-("fsdp"). Wrappers of accelerate and PyTorch expect as many passes in every process. Checkpoints and adapters are whole
-tensors, so a run may go on with another number of processes.
+Each holds the adapter and its optimiser, and takes a share of every step's passes; gradients are summed once per step.
+The frozen base is whole in every process ("ddp") or has its decoder layers shared out ("fsdp").
 """
 
 import contextlib
@@ -24,11 +22,7 @@ from pipeline.errors import ConfigError, ModelError
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """This process's place (``rank``, from 0) among the ``size`` that train together, and where it computes.
-
-    With ``shards`` the base model's layers are shared out, so that every process must take part in every forward and
-    backward pass.
-    """
+    """This process's place (``rank``, from 0) among ``size``; with ``shards`` they share out the base's layers."""
 
     rank: int
     size: int
@@ -70,9 +64,8 @@ class ProcessGroup:
     def distribute(self, make_model: Callable[[], torch.nn.Module]) -> torch.nn.Module:
         """Make the PeftModel in every process, and with ``shards`` share its decoder layers out.
 
-        ``make_model`` returns the same in every process: on the CPU if layers are shared out, else on ``device``, where
-        everything ends up. The adapter, the embeddings and the output head stay whole: the head is used apart from the
-        layers, and is often the embeddings' own tensor. Raises ModelError where there are no layers to share out.
+        ``make_model`` makes it on the CPU if layers are shared out, else on ``device``. All but the layers stays whole.
+        Raises ModelError where there are none to share out.
         """
         model = make_model()
         if self.shards:
@@ -104,10 +97,7 @@ def single_process() -> ProcessGroup:
 
 @contextlib.contextmanager
 def process_group(strategy: str, num_processes: int) -> Iterator[ProcessGroup]:
-    """Join the ``num_processes`` that were started together (by ``pipeline.dag.launch``, torchrun or srun).
-
-    ``strategy`` is "single", "ddp" or "fsdp". Raises ConfigError where they are more or fewer, or more than the GPUs.
-    """
+    """Join the ``num_processes`` started together. Raises ConfigError where they are not as many, or lack GPUs."""
     started = int(os.environ.get("WORLD_SIZE", 1))
     if started != num_processes:
         raise ConfigError(

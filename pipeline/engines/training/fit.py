@@ -35,10 +35,8 @@ LOGITS_PER_CHUNK = 1 << 25
 class Term:
     """One part of the loss of every step."""
 
-    name: str
-    """Its name in the log and in its dropout streams."""
-    make_examples: Callable[[int], list[Example]]
-    """Its examples in a step by the step's number (from 0)."""
+    name: str  # its name in the log and in its dropout streams
+    make_examples: Callable[[int], list[Example]]  # its examples in a step by the step's number (from 0)
     objective: Objective
     weight: float = 1.0
     compares: bool = False
@@ -60,10 +58,7 @@ def save_checkpoint(
 def restore_checkpoint(
     path: Path, parameters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer
 ) -> tuple[int, list]:
-    """Load the state if there is one; return the step reached and the log so far.
-
-    A file that is not whole is ignored. One that cannot be read is an OSError: starting over would replace it.
-    """
+    """The step reached and the log so far. A file that is not whole is ignored; an unreadable one is an OSError."""
     if not path.exists():
         return 0, []
     try:
@@ -96,19 +91,16 @@ def fit(
     on_step: Callable[[dict], None] = lambda record: None,
     group: ProcessGroup | None = None,
 ) -> list[dict]:
-    """Train the adapter for ``num_steps`` optimiser steps; several processes (``group``) call this with equal
-    arguments.
+    """Train the adapter for ``num_steps`` optimiser steps; the processes of ``group`` call this with equal arguments.
 
-    Each makes all examples of a step, runs its share of the forward passes and adds its gradients to the others', so
-    that a step is that of a single process up to the order of a sum. Dropout masks have streams by ``seed``, ``stream``
-    and step: called again after it was stopped, a run ends with the same weights, bit for bit on one CPU.
+    Each makes all examples of a step and runs its share of the forward passes. Dropout masks have streams by ``seed``,
+    ``stream`` and step: after a stop, a run ends with the same weights, bit for bit on one CPU.
 
     Returns one record per step, also given to ``on_step``: step, loss (nats), learning_rate, grad_norm, tokens,
     sequences, seconds (of this process), and of each of several terms loss/NAME and weight/NAME.
 
-    Raises:
-        ConfigError: An example is longer than ``max_length``, the loss or its gradient is not finite, a pass does not
-            fit into the GPU's memory, or the processes do not see the same checkpoint.
+    Raises ConfigError where an example is longer than ``max_length``, the loss or its gradient is not finite, a pass
+    does not fit into the GPU's memory, or the processes do not see the same checkpoint.
     """
     group = group or single_process()
     parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
@@ -197,11 +189,7 @@ def _memory_explained(tokens: int) -> Iterator[None]:
 def _batches_of_rank(
     passes: list[list[Example]], step_size: float, pad_id: int, group: ProcessGroup
 ) -> Iterator[tuple[int, int, Batch]]:
-    """This process's passes of a step: rows before each in the whole step, tokens, and the batch.
-
-    Where the model is shared out, a process with fewer passes than another runs one more for the others' sake,
-    which weighs and counts nothing.
-    """
+    """This process's passes of a step: rows before each, tokens, and the batch; with shards as many as any other's."""
     first_rows = [0, *accumulate(map(len, passes))]
     sizes = [len(rows) * max(row.num_inputs for row in rows) for rows in passes]
     shares = share_passes(sizes, group.size)

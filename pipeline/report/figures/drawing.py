@@ -20,13 +20,7 @@ from pipeline.core.prompts.structured import Prompt
 from pipeline.report.table_text import shorten
 
 # Okabe and Ito's colours, distinguishable with colour-blindness and in grey print.
-COLORS = {
-    "base": "#999999",
-    "soft": "#0072B2",
-    "hard": "#D55E00",
-    "ssot": "#009E73",
-    "constrained": "#CC79A7",
-}
+COLORS = {"base": "#999999", "soft": "#0072B2", "hard": "#D55E00", "ssot": "#009E73", "constrained": "#CC79A7"}
 FURTHER_COLORS = ("#E69F00", "#56B4E9", "#CC79A7", "#F0E442", "#009E73")
 """Of methods beside soft and hard: the same palette, the colour of ssot last, because it is often beside them."""
 # Paul Tol's muted colours, for model families: other hues than the conditions'.
@@ -72,10 +66,7 @@ def side_by_side(number: int, distance: float, most: int = 3) -> list[float]:
 def panel_grid(
     number: int, columns: int, width: float, height: float, extra: float, **shared: bool
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with a number of panels of ``width`` by ``height`` inches, filled line by line; the rest is off.
-
-    ``extra`` is the height for what all panels share; ``shared`` has ``sharex`` and ``sharey``.
-    """
+    """Panels of ``width`` by ``height`` inches, filled line by line, and a height ``extra`` for what all share."""
     columns = min(columns, number)
     lines = -(-number // columns)
     size = (max(5.6, width * columns), extra + height * lines)

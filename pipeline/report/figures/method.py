@@ -1,7 +1,4 @@
-"""Figure 1 of the paper: from a prompt to a law, its canonical strings, and what soft and hard targets train on.
-
-The strings, their masses, the trie and its next-token targets come from the code that builds the training data.
-"""
+"""Figure 1 of the paper, from the code that builds the training data: a law, its canonical strings, and targets."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -25,10 +25,7 @@ class Answer(NamedTuple):
 def effects(
     context: ReportContext, axis: str, split: str, metric: str, field: Literal["value", "change"] = "value"
 ) -> str:
-    """A metric, or its paired change from base, by condition, and a perfect sampler's; medians over several models.
-
-    Empty where no condition has it.
-    """
+    """A metric, or its paired change from base, by condition, medians over models; empty where no condition has it."""
     rows = rows_of(context.metrics, axis=axis, split=split, family="", metric=metric).dropna(subset=[field])
     rows = rows[rows["model"].isin(context.names)]
     medians = rows.groupby("condition")[field].median()

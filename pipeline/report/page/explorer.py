@@ -15,13 +15,10 @@ from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt
 from pipeline.report.evaluations import Evaluations
 
-CELLS = 40
-"""Cells of a continuous law."""
+CELLS = 40  # cells of a continuous law
 MAX_INTEGER_CELLS = 120
-MARGIN = 0.5
-"""How far the view reaches beyond the target's central 90%, in units of its width Q95 - Q05."""
-TAIL = 0.001
-"""The view never leaves the target's quantiles at this level and its complement."""
+MARGIN = 0.5  # how far the view reaches beyond the target's central 90%, in units of its width Q95 - Q05
+TAIL = 0.001  # the view never leaves the target's quantiles at this level and its complement
 PROMPTS_PER_FAMILY = 6
 NUMBERS = {
     "n": "num_samples",
@@ -81,13 +78,7 @@ def shown_prompts(prompts: Sequence[Prompt]) -> list[Prompt]:
 def explorer_payload(
     evaluations: Evaluations, prompts: Sequence[Prompt], models: Mapping[str, str], conditions: Sequence[str]
 ) -> dict[str, Any]:
-    """What the view draws, as JSON values.
-
-    Returns:
-        ``models``, ``prompts`` (text, edges of the cells and the target's probabilities by prompt id),
-        ``results[model][condition][prompt id]`` (numbers, and ``samples`` and ``exact`` by cell where there are any),
-        and ``omitted``, how many prompts are left out.
-    """
+    """What the view draws, as JSON: ``prompts`` and ``results[model][condition]`` by prompt id, and more."""
     chosen = {prompt.prompt_id: prompt for prompt in shown_prompts(prompts)}
     ends = {prompt_id: law_cells(prompt.law) for prompt_id, prompt in chosen.items()}
     results: dict[str, dict[str, Any]] = {}

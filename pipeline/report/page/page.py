@@ -21,8 +21,7 @@ from pipeline.report.settings import unseen_place
 from pipeline.report.table import FAILED, MISSING, Table
 
 TEMPLATES = Path(__file__).parent / "templates"
-LONG_TEXT, LONG_LABEL = 44, 24
-"""Characters from which a column of results, or of labels, is broken into lines."""
+LONG_TEXT, LONG_LABEL = 44, 24  # characters from which a column of results, or of labels, is broken into lines
 
 
 class FigureBlock(NamedTuple):
@@ -34,7 +33,6 @@ class FigureBlock(NamedTuple):
 
     @property
     def data_uri(self) -> str:
-        """The PNG inlined."""
         return "data:image/png;base64," + base64.b64encode(self.path.read_bytes()).decode()
 
 
@@ -70,10 +68,7 @@ def report_page(
     seeds: Sequence[int] = (),
     seed_key: str = "seed",
 ) -> str:
-    """The page as HTML, with what is missing, in sentences, and the provenance files behind it by path.
-
-    ``seeds`` are all seeds, of which the page shows that of the parameters' ``seed_key``.
-    """
+    """The page as HTML; of all ``seeds`` it shows that of the parameters' ``seed_key``."""
     params = context.params
     explorer = explorer_payload(context.evaluations, context.prompts, context.names, context.conditions)
     look = {"colors": condition_colors(context.conditions), "splits": SPLIT_TITLES}
