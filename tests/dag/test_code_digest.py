@@ -1,13 +1,12 @@
 """What a digest of code follows and what it leaves out, on a small program and on the project's own."""
 
-import importlib
 import shutil
 import textwrap
 from pathlib import Path
 
 import pytest
 
-from pipeline.dag.code_digest import CHECK, EXEMPT, Code, project_code
+from pipeline.dag.code_digest import CHECK, Code, project_code
 from pipeline.dag.stages import PIECES
 from tests.conftest import ROOT
 
@@ -161,8 +160,3 @@ def test_an_edit_makes_stale_what_runs_the_code_and_not_what_does_not(copied, fi
     found = {name for name, digest in digests_of(Code(copied)).items() if digest != before[name]}
     path.write_text(text)
     assert stale in found and not [name for name in found if name.startswith(fresh)]
-
-
-def test_exemptions_name_what_there_is():
-    for name in EXEMPT:
-        assert importlib.util.find_spec(name), name

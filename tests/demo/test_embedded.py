@@ -12,8 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
-from pipeline.core.prompts.open_ended import OPEN_CATEGORIES
-from pipeline.demo.embedded import instructions, knowledge, recipe, training
+from pipeline.demo.embedded import instructions, recipe, training
 from pipeline.demo.embedded.instructions import Exchange, draw_parameters, instruction_groups, numeric_exchanges
 from pipeline.demo.embedded.recipe import Recipe, example_texts, tokenizer_texts
 from pipeline.demo.embedded.tokenizer import render_prompt
@@ -58,14 +57,6 @@ def test_the_recipe_still_makes_the_same_text():
 def test_the_phases_still_teach_the_same(kinds, expected):
     groups = islice(instruction_groups(np.random.default_rng(0), 0.5, getattr(instructions, kinds)), 300)
     assert digest("".join("".join(example_texts(exchange)) for group in groups for exchange in group)) == expected
-
-
-def test_long_lists_name_what_every_open_ended_request_asks_for():
-    assert set(knowledge.WORD_LISTS) == set(OPEN_CATEGORIES)
-    for category, words in knowledge.WORD_LISTS.items():
-        favourites = knowledge.CATEGORIES.get(category, ())
-        assert words[: len(favourites)] == favourites and len(words) == len(set(words)) >= 2
-        assert not any(mark in word for word in words for mark in ",:\n")
 
 
 TINY = {

@@ -98,12 +98,3 @@ def test_every_family_has_its_grids_and_this_runs_prompts(config):
     assert frame["test_prompts"].sum() == len(prompts) == 42 and frame.loc["poisson", "test_prompts"] == 3
     assert frame.loc["gaussian", "train_prompts"] == 30 and frame.loc["geometric", "train_prompts"] == 13
     assert (frame["role"] == "held out").sum() == 6 and frame.loc["poisson", "train_prompts"] == 0
-
-
-def test_interpolated_parameters_are_those_of_the_run(config):
-    chosen = dataclasses.replace(config, prompts=dataclasses.replace(config.prompts, unseen_selection="interpolated"))
-    prompts = build_split("unseen", selection="interpolated") + build_split("ood", selection="selected")
-    frame = family_table(chosen, prompts).frame.set_index("family")
-    assert frame.loc["f_distribution", "test_points"] == "(d1=4, d2=12.5); (d1=6, d2=17.5); (d1=8.5, d2=7.5)"
-    assert list(frame.loc["gaussian", ["test_prompts", "test_grid_points"]]) == [3, 100]
-    assert list(frame.loc["poisson", ["test_prompts", "test_grid_points"]]) == [3, 17]

@@ -122,15 +122,6 @@ def test_what_is_missing_is_said(tmp_path, two_models, prompts, capsys):
     assert not (tmp_path / "reports" / "tables" / "table10.csv").exists()
 
 
-@pytest.mark.usefixtures("no_figures")
-def test_no_evaluation_at_all(tmp_path, two_models, prompts, capsys):
-    params = load_params(two_models)
-    write_report(params, [tmp_path / "none"], [prompts[1]], tmp_path / "reports")
-    page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
-    assert page.count("Not evaluated.") == 3
-    assert f"axes without any evaluation: {', '.join(params.possible_axes)}" in capsys.readouterr().out
-
-
 def test_a_report_has_the_configured_methods_in_their_order(tmp_path, two_models, prompts):
     """Evaluations of methods that are no longer configured are left out."""
     trained = ("hard", "anchored", "soft")

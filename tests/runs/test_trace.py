@@ -175,16 +175,6 @@ def test_unclear_choices_name_what_there_is(project, selectors, column, message)
         select_cell(TABLE, selectors, column)
 
 
-def test_a_cell_is_chosen_as_a_reader_names_it(project):
-    for selectors, column in (
-        (["1"], None),
-        (["split=ood", "1"], "value"),
-        (["wasserstein_1_normalised", "family=", "condition=soft"], None),
-    ):
-        cell = select_cell(TABLE, selectors, column)
-        assert (cell.number, cell.column, cell.row[cell.column]) == (1, "value", "0.1")
-
-
 def test_cells_and_tables_without_an_evaluation(project):
     with pytest.raises(ArtifactError, match=r"row 2: no evaluation stands behind this cell \(not run\)"):
         trace_cell(TABLE, ["2"], None)

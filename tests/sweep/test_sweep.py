@@ -19,7 +19,7 @@ from pipeline.sweep import cells
 from pipeline.sweep.application import CONF
 from pipeline.sweep.cells import expand_targets, make_cell
 from pipeline.sweep.run import Record, claimed_gpu, is_finished, prepare_workspace, write_record
-from pipeline.sweep.settings import cell_overrides, expand_arguments, override_key, sweep_config, value_text
+from pipeline.sweep.settings import cell_overrides, expand_arguments, sweep_config, value_text
 from pipeline.sweep.tables import gather, run_table
 from tests.composition import composed_params
 from tests.conftest import ROOT
@@ -172,12 +172,6 @@ def test_overrides_of_a_job():
         cell_overrides(["model=qwen3_4b", "experiment=paper"], chosen)
     with pytest.raises(ConfigError, match="got 10; the preset has 10 cells"):
         preset("hard_ablation", cell=10)
-
-
-def test_override_texts():
-    values = (True, None, 3, 1.5e-5, "a/b-c.d", ["a", 1, None])
-    assert [value_text("k", value) for value in values] == ["true", "null", "3", "1.5e-05", "a/b-c.d", "[a,1,null]"]
-    assert [override_key(text) for text in ("+model@models.x=y", "~a.b", "-m")] == ["model", "a.b", ""]
 
 
 def test_identity_is_what_the_targets_depend_on():

@@ -11,7 +11,6 @@ from pipeline.axes.structured.figures import (
     WASSERSTEIN,
     interval_panels,
     overlay_models,
-    ssot_model,
     structured_drawings,
 )
 from pipeline.config.params import load_params
@@ -102,15 +101,6 @@ def test_overlay_models_take_the_best_of_each_tokenizer():
     values = {("a", "soft"): 0.3, ("b", "soft"): 0.15, ("c", "hard"): 0.2, ("a", "ssot"): 0.01, ("d", "soft"): 0.1}
     metrics = metric_frame(sampled(values))
     assert overlay_models(tokenizers, CONDITIONS, metrics) == ["b", "c"]
-
-
-def test_the_ssot_overlay_is_of_the_papers_model_where_it_was_asked():
-    metrics = metric_frame(sampled({("a", "ssot"): math.nan, ("b", "ssot"): 0.3, ("c", "soft"): 0.1}))
-    assert ssot_model(["a", "b", "c"], metrics) == "a"  # the first, whatever its W1
-    assert ssot_model(["c", "b"], metrics) == "b"
-    assert ssot_model(["c"], metrics) is None
-    asked = metric_frame(sampled({("a", "ssot"): 0.1, ("gpt_oss_20b", "ssot"): 0.3}))
-    assert ssot_model(["a", "gpt_oss_20b"], asked) == "gpt_oss_20b"
 
 
 def test_figure_8_has_four_of_the_laws_of_figure_3(tmp_path, two_models):

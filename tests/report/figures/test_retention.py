@@ -40,20 +40,3 @@ def test_points_have_the_values_and_lines_the_intervals():
         assert to_hex(line.get_color()) == COLORS[condition].lower()
         ends = [segment[:, 1] for segment in panel.collections[rank].get_segments()]
         np.testing.assert_allclose(ends, [[value - 0.05, value + 0.05] for value in values])
-
-
-def test_perplexity_is_on_a_logarithmic_axis_and_bits_per_byte_is_not(tmp_path):
-    rows = by_split("paloma", "perplexity", 20.0) + by_split("paloma", "bits_per_byte_without_bos", 1.0)
-    metrics = metric_frame(rows)
-    perplexity, bits = (
-        split_points(metrics, NAMES, CONDITIONS, name, "", logarithmic=name == "perplexity")
-        for name in ("perplexity", "bits_per_byte_without_bos")
-    )
-    assert perplexity.axes[0].get_yscale() == "log" and bits.axes[0].get_yscale() == "linear"
-    # A narrow range has ticks too.
-    assert len(perplexity.axes[0].get_yticks()) >= 3
-    soft = next(line for line in bits.axes[1].lines if line.get_label() == "soft")
-    np.testing.assert_allclose(soft.get_ydata(), [1.01, 1.11])
-    np.testing.assert_allclose(soft.get_xdata(), [0, 1])
-    perplexity.savefig(tmp_path / "figure.png")
-    assert split_points(metrics, NAMES, CONDITIONS, "bits_per_byte", "") is None
