@@ -49,11 +49,9 @@ def test_the_right_class_is_people_s_where_an_accepted_answer_is_in_one():
 
 def test_a_letter_is_a_spelling_of_its_option():
     pets = dataclasses.replace(PETS, options=("owl", "dog", "cat"))
-    answers = ["B", "B.", "(B)", "B. dog", "dog", "A", "A. owl", "owl", "C", "D", "E"]
-    expected = ["dog"] * 5 + ["owl"] * 3 + ["cat"]
-    assert classify(answers, pets)[:9] == expected
-    # A letter that no option has is an answer of its own, and an open question has no letters.
-    assert set(classify(["D", "E"], pets)).isdisjoint(expected)
+    answers = ["B", "B.", "(B)", "B. dog", "dog", "A", "A. owl", "owl", "C"]
+    assert classify(answers, pets) == ["dog"] * 5 + ["owl"] * 3 + ["cat"]
+    # An open question has no letters.
     assert "dog" not in classify(["B", "(B)"], PETS)
 
 

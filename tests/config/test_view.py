@@ -68,8 +68,6 @@ class Rectangle:
 
 
 def test_methods_properties_and_functions_see_the_same_restriction(params):
-    both = ParamsView(Rectangle(2, 3), ["width", "height"], "a test")
-    assert both.area == 6 and both.scaled(5) == 10
     one = ParamsView({"shape": Rectangle(2, 3)}, ["shape.width"], "a test")["shape"]
     assert one.scaled(5) == 10
     view = view_of(params, "generate.open.num_samples", "models.embedded.chat")

@@ -48,11 +48,9 @@ def opened(tiny_params):
     [
         ("auto", None, None, "offline"),
         ("auto", None, "k", "online"),
-        ("offline", None, "k", "offline"),
         ("auto", "disabled", "k", "disabled"),
         # W&B would ask for a key.
         ("online", None, None, "offline"),
-        ("auto", "online", None, "offline"),
     ],
 )
 def test_mode(monkeypatch, directory, mode, environment, key, expected):

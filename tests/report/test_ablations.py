@@ -67,24 +67,15 @@ def test_construction_is_the_mean_time_and_the_largest_peak(tmp_path):
     records = construction_records(tmp_path)
     assert records.iloc[1]["output_space_max_seconds"] == 0.030 and records.iloc[1]["trie_peak_bytes"] == 20_000_000
     table = construction_table(records)
-    assert row_of(table, "embedded", "5", "16384*")[3:] == [
-        "2",
-        "20.00",
-        "2.00",
-        "200.00",
-        "20.00",
-    ]
+    assert row_of(table, "embedded", "5", "16384*")[3:] == ["2", "20.00", "2.00", "200.00", "20.00"]
     # What was not measured says so; settings outside the grid are last.
     assert sum(row[3:] == ["not run"] * 5 for row in table.rows) == 11 and table.rows[-1][:3] == ["embedded", "4", "77"]
     assert construction_table(construction_records(tmp_path / "none")) is None
 
 
 def test_cells_show_spread_and_noise(tmp_path, config):
-    table = soft_table(
-        tmp_path,
-        config,
-        {(2, 1001): [0.10, 0.12], (5, 1001): [0.11, 0.13], (3, 1001): [0.5, 0.52], (1, 1001): [0.1, math.nan]},
-    )
+    values = {(2, 1001): [0.10, 0.12], (5, 1001): [0.11, 0.13], (3, 1001): [0.5, 0.52], (1, 1001): [0.1, math.nan]}
+    table = soft_table(tmp_path, config, values)
     assert table.header[3:6] == ["Seeds", "OOD W1", "OOD: against the best"] and len(table.rows) == 12
     assert row_of(table, "Embedded-3.5M", "2", "1001")[3:6] == ["2", "0.1100 ± 0.0141 (0.1000 to 0.1200)", "best"]
     assert row_of(table, "Embedded-3.5M", "5", "1001")[5] == "+0.0100, within seed noise"

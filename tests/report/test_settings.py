@@ -64,20 +64,6 @@ def test_steps_by_method_at_the_papers_settings(config):
     assert row[1:] == ("189", "1,988", "189", "1,988")
 
 
-def test_table_4_has_the_papers_methods_that_are_configured(config, two_models, tmp_path):
-    path = tmp_path / "params.yaml"
-    hard = method_settings(with_methods(two_models, path, "mixed", "hard"))
-    assert list(hard.header) == ["Setting", "Hard", "Hard, paper"]
-    both = method_settings(config)
-    assert [(row[0], row[2], row[4]) for row in both.rows] == [tuple(row) for row in hard.rows]
-    assert method_settings(with_methods(two_models, path, "mixed")) is None
-    # With settings of its own a method's are shown.
-    soft = dataclasses.replace(config.methods["soft"], train={"soft": {"epochs": 77}})
-    changed = dataclasses.replace(config, methods={**config.methods, "soft": soft})
-    (row,) = [row for row in method_settings(changed).rows if row[0] == "Epochs"]
-    assert row[1] == "77" and row[2] == f"{config.train.hard.epochs}"
-
-
 def test_methods_are_listed_with_their_terms_where_there_are_others_than_the_papers(two_models, tmp_path):
     path = tmp_path / "params.yaml"
     assert methods_table(with_methods(two_models, path, "hard", "soft")) is None
