@@ -73,7 +73,6 @@ def test_equal_texts_are_in_one_class_whatever_their_order(answers):
             "'dog' and 'cat' both have the spelling 'dog'",
         ),
         ({"human": (HumanClass("dog", {"dog": 5}), HumanClass("dog", {"cat": 5}))}, "label 'dog' is there twice"),
-        ({"human": (HumanClass("dog", {}),)}, "'dog' has no members"),
         ({"human": (HumanClass(OTHER, {"x": 5}),)}, "a class needs a label other than"),
         ({"human": (HumanClass("dog", {"dog": 1}),), "num_people": 1}, "one person's answer cannot be held out"),
         ({"gold": ("dog", "cat")}, "are in several classes of people's answers"),
