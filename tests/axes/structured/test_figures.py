@@ -13,7 +13,7 @@ from pipeline.axes.structured.figures import (
     overlay_models,
     structured_drawings,
 )
-from tests.report.conftest import CONDITIONS, context_of, metric_frame, metric_row, params_of
+from tests.report.conftest import CONDITIONS, W1, context_of, metric_frame, metric_row, params_of
 
 NAMES = {"a": "Model A", "b": "Model_B", "unused": "No"}
 VALUES = {
@@ -95,5 +95,5 @@ def closed_figures():
 def test_overlay_models_take_the_best_of_each_tokenizer():
     tokenizers = {"a": "x", "b": "x", "c": "y"}
     values = {("a", "soft"): 0.3, ("b", "soft"): 0.15, ("c", "hard"): 0.2, ("a", "ssot"): 0.01, ("d", "soft"): 0.1}
-    metrics = metric_frame([metric_row("structured", *names, "ood", WASSERSTEIN, w1) for names, w1 in values.items()])
+    metrics = metric_frame([metric_row("structured", *names, "ood", W1, value) for names, value in values.items()])
     assert overlay_models(tokenizers, CONDITIONS, metrics) == ["b", "c"]
