@@ -1,4 +1,4 @@
-"""A local server that speaks as much of W&B's protocol as uploading a run needs, and keeps the runs."""
+"""A local server that speaks as much of W&B's protocol as uploading a run needs, and keeps the rows of runs."""
 
 import contextlib
 import gzip
@@ -8,82 +8,47 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-
-@dataclass
-class StoredRun:
-    """What the server has of a run: its rows as JSON, and how it was described at last."""
-
-    history: list[str] = field(default_factory=list)
-    summary: dict = field(default_factory=dict)
-    uploads: int = 0
-    variables: dict = field(default_factory=dict)
-
-    @property
-    def steps(self) -> list[int]:
-        return [json.loads(row)["_step"] for row in self.history]
+PROJECT = {"id": "p", "name": "p", "entity": {"id": "e", "name": "someone"}}
+VIEWER = {"id": "u", "entity": "someone", "username": "u", "flags": "{}", "teams": {"edges": []}}
 
 
 @dataclass
 class WandbServer:
-    """Runs by id, and where the server listens."""
+    """Rows of runs as JSON, by the run's id, and where the server listens."""
 
     url: str = ""
-    runs: dict[str, StoredRun] = field(default_factory=dict)
+    runs: dict[str, list[str]] = field(default_factory=dict)
+
+    def steps(self) -> list[list[int]]:
+        """The steps that each run has."""
+        return [[json.loads(row)["_step"] for row in rows] for rows in self.runs.values()]
 
     def graphql(self, query: str, variables: dict) -> dict:
         name = variables.get("name")
-        project = {"id": "p", "name": "p", "entity": {"id": "e", "name": "someone"}}
+        known = self.runs.get(name)
+        bucket = {"id": "i", "name": name, "displayName": name, "config": "{}", "historyLineCount": len(known or ())}
         if "upsertBucket" in query:
-            new = name not in self.runs
-            run = self.runs.setdefault(name, StoredRun())
-            run.variables |= {key: value for key, value in variables.items() if value is not None}
-            bucket = {
-                "id": "i",
-                "name": name,
-                "displayName": name,
-                "description": "",
-                "config": "{}",
-                "sweepName": None,
-                "historyLineCount": len(run.history),
-                "project": project,
-            }
-            return {"upsertBucket": {"bucket": bucket, "inserted": new}}
+            self.runs.setdefault(name, [])
+            return {"upsertBucket": {"bucket": {**bucket, "project": PROJECT}, "inserted": known is None}}
         if "RunResumeStatus" in query:
-            run = self.runs.get(name)
-            bucket = run and {
-                "id": "i",
-                "name": name,
-                "displayName": name,
-                "historyLineCount": len(run.history),
-                "eventsLineCount": 0,
-                "logLineCount": 0,
-                "historyTail": json.dumps(run.history[-1:]),
-                "eventsTail": "[]",
-                "summaryMetrics": json.dumps(run.summary),
-                "config": "{}",
-                "tags": [],
-                "notes": None,
-                "wandbConfig": '{"t": 1}',
-            }
-            return {"model": {**project, "bucket": bucket}}
+            tails = {"historyTail": json.dumps(known[-1:]) if known else "[]", "eventsTail": "[]"}
+            counts = {"eventsLineCount": 0, "logLineCount": 0}
+            texts = {"summaryMetrics": "{}", "tags": [], "notes": None, "wandbConfig": '{"t": 1}'}
+            resumed = None if known is None else {**bucket, **tails, **counts, **texts}
+            return {"model": {**PROJECT, "bucket": resumed}}
         if "createRunFiles" in query:
             files = [{"name": name, "uploadUrl": f"{self.url}/upload/{name}"} for name in variables["files"]]
             return {"createRunFiles": {"runID": "i", "uploadHeaders": [], "files": files}}
         if "viewer" in query:
-            viewer = {"id": "u", "entity": "someone", "username": "u", "flags": "{}", "teams": {"edges": []}}
-            return {"viewer": viewer}
+            return {"viewer": VIEWER}
         if "serverInfo" in query:
             return {"serverInfo": {"features": [], "cliVersionInfo": {"max_cli_version": "99"}}}
         return {}
 
     def stream(self, run_id: str, content: dict) -> None:
-        run, files = self.runs[run_id], content.get("files", {})
-        if rows := files.get("wandb-history.jsonl"):
+        if rows := content.get("files", {}).get("wandb-history.jsonl"):
             start = rows["offset"]
-            run.history[start : start + len(rows["content"])] = rows["content"]
-        if summary := files.get("wandb-summary.json"):
-            run.summary = json.loads(summary["content"][-1])
-        run.uploads += content.get("complete", False)
+            self.runs[run_id][start : start + len(rows["content"])] = rows["content"]
 
 
 def _handler(server: WandbServer) -> type[BaseHTTPRequestHandler]:
@@ -94,40 +59,24 @@ def _handler(server: WandbServer) -> type[BaseHTTPRequestHandler]:
             pass
 
         def _body(self) -> bytes:
-            body = b""
-            if self.headers.get("transfer-encoding") == "chunked":
-                while size := int(self.rfile.readline(), 16):
-                    body += self.rfile.read(size)
-                    self.rfile.readline()
-                self.rfile.readline()
-            else:
-                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
             return gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body
 
-        def _answer(self, value: dict) -> None:
-            content = json.dumps(value).encode()
+        def _answer(self) -> None:
+            body, answer = self._body(), {}
+            if self.path == "/graphql":
+                request = json.loads(body)
+                answer = {"data": server.graphql(request["query"], request.get("variables") or {})}
+            elif self.path.endswith("/file_stream"):
+                server.stream(self.path.split("/")[-2], json.loads(body))
+            content = json.dumps(answer).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 
-        def do_GET(self) -> None:
-            self._answer({})
-
-        def do_PUT(self) -> None:
-            self._body()
-            self._answer({})
-
-        def do_POST(self) -> None:
-            body = self._body()
-            answer: dict = {}
-            if self.path == "/graphql":
-                request = json.loads(body)
-                answer = {"data": server.graphql(request["query"], request.get("variables") or {})}
-            elif self.path.endswith("/file_stream"):
-                server.stream(self.path.split("/")[-2], json.loads(body))
-            self._answer(answer)
+        do_GET = do_PUT = do_POST = _answer
 
     return Handler
 
@@ -143,13 +92,12 @@ class _QuietServer(ThreadingHTTPServer):
 def wandb_server() -> Iterator[WandbServer]:
     """Serve on a free port of this machine."""
     stored = WandbServer()
-    server = _QuietServer(("127.0.0.1", 0), _handler(stored))
-    stored.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield stored
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with _QuietServer(("127.0.0.1", 0), _handler(stored)) as server:
+        stored.url = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield stored
+        finally:
+            server.shutdown()
+            thread.join()

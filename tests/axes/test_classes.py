@@ -49,11 +49,9 @@ def test_the_right_class_is_people_s_where_an_accepted_answer_is_in_one():
 
 def test_a_letter_is_a_spelling_of_its_option():
     pets = dataclasses.replace(PETS, options=("owl", "dog", "cat"))
-    answers = ["B", "B.", "(B)", "B. dog", "dog", "A", "A. owl", "owl", "C", "D", "E"]
-    expected = ["dog"] * 5 + ["owl"] * 3 + ["cat"]
-    assert classify(answers, pets)[:9] == expected
-    # A letter that no option has is an answer of its own, and an open question has no letters.
-    assert set(classify(["D", "E"], pets)).isdisjoint(expected)
+    answers = ["B", "B.", "(B)", "B. dog", "dog", "A", "A. owl", "owl", "C"]
+    assert classify(answers, pets) == ["dog"] * 5 + ["owl"] * 3 + ["cat"]
+    # An open question has no letters.
     assert "dog" not in classify(["B", "(B)"], PETS)
 
 
@@ -75,7 +73,6 @@ def test_equal_texts_are_in_one_class_whatever_their_order(answers):
             "'dog' and 'cat' both have the spelling 'dog'",
         ),
         ({"human": (HumanClass("dog", {"dog": 5}), HumanClass("dog", {"cat": 5}))}, "label 'dog' is there twice"),
-        ({"human": (HumanClass("dog", {}),)}, "'dog' has no members"),
         ({"human": (HumanClass(OTHER, {"x": 5}),)}, "a class needs a label other than"),
         ({"human": (HumanClass("dog", {"dog": 1}),), "num_people": 1}, "one person's answer cannot be held out"),
         ({"gold": ("dog", "cat")}, "are in several classes of people's answers"),

@@ -78,9 +78,7 @@ def test_a_file_with_splits(tmp_path):
         ([], "has no questions"),
         ([{"prompt_id": "a", "prompt": "x"}], r"question 1 \(a\): a question needs accepted answers"),
         ([PET, PET], "question 2: the id 'pet' is there twice"),
-        ([{**PET, "prompt": " "}], "the field 'prompt' must be a text"),
         ([{**PET, "gold": "dog"}], "the field 'gold' must be a list of texts or null, got 'dog'"),
-        ([{**PET, "human": {"classes": [{"label": "dog"}], "n": 3}}], "not a question of the format questions"),
         (
             [{**PET, "human": {"classes": [{"label": "dog", "count": 6, "members": {"dog": 4, "puppy": 1}}], "n": 9}}],
             "question 1: the class 'dog' has a count of 6 people, and its members add up to 5",
@@ -118,8 +116,4 @@ def test_the_shipped_set_is_what_its_script_writes_and_the_embedded_model_knows_
     for path, rows in ((OWN, made_questions()), (OWN.with_name("facts.jsonl"), made_facts())):
         assert [json.loads(line) for line in path.read_text().splitlines()] == rows
     assert all(question.gold and not question.human for question in read(OWN.with_name("facts.jsonl")))
-    found = read(OWN)
-    assert sum(bool(question.gold) for question in found) >= 25 and len(found) >= 50
-    assert all(question.human for question in found)
-    assert {question.category for question in found} == {"open", "factual", "choice"}
-    assert all(bool(question.options) == (question.category == "choice") for question in found)
+    assert all(question.human for question in read(OWN))

@@ -25,11 +25,8 @@ def test_the_chosen_law_is_drawn_with_samples_and_exact_laws(opened):
     # The pmf of Poisson(1) at 0, 1, 2, over cells half-way between integers; base lies 3 to the right.
     x, y = traces["target"]
     assert x[:3] == [-0.5, 0.5, 1.5] and y[:3] == pytest.approx([0.36788, 0.36788, 0.18394], abs=2e-5)
-    assert np.abs(np.subtract(y, traces["soft, samples"][1])).max() < 0.02 and traces["base, samples"][1][:3] == [
-        0,
-        0,
-        0,
-    ]
+    assert np.abs(np.subtract(y, traces["soft, samples"][1])).max() < 0.02
+    assert traces["base, samples"][1][:3] == [0, 0, 0]
     assert np.abs(np.subtract(y, traces["soft, exact law"][1]))[:4].max() < 0.002
     rows = opened.execute_script("return [...document.querySelectorAll('#results tr')].map((row) => row.innerText)")
     assert [row.split("\t")[:3] for row in rows] == [[c, "60 of 61", "1 not a number"] for c in ("base", "soft")]

@@ -19,11 +19,7 @@ CONF = ROOT / "conf"
         ("train.soft.epoch=3", "there is no key 'epoch'; did you mean epochs. the keys of train.soft are epochs, samp"),
         ("+train.soft.epoch=3", "train.soft.epoch: unknown key; did you mean epochs. the keys allowed here are epochs"),
         ("train.soft={epoch:3}", "train.soft.epoch: there is no key 'epoch'; did you mean epochs"),
-        (
-            "experiment=papr",
-            "there is no 'papr'; did you mean paper. there are demo, everything, laptop, laptop_longer, one_model,",
-        ),
-        ("zzz=1", "zzz: there is no key 'zzz'; the keys here are prompts, "),
+        ("experiment=papr", "there is no 'papr'; did you mean paper. there are demo, everything, laptop, laptop_lo"),
         ("+model@models.x=qwen3_5b", "model: there is no 'qwen3_5b'; did you mean qwen3_8b .*embedded, gemma3_12b"),
         ("+modle@models.x=qwen3_4b", "there is no group 'modle'; did you mean model. there are compat, discretize"),
         ("models.qwen3_8b.dtype=float32", "no key 'qwen3_8b'; the keys of models are embedded; .model@models"),

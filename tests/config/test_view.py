@@ -8,7 +8,7 @@ import pytest
 from pipeline.config.conditions import answer_protocol, generation_settings
 from pipeline.config.evaluation import enabled_baselines
 from pipeline.config.params import load_params
-from pipeline.config.view import ParamsView, UndeclaredParameterError, look_up
+from pipeline.config.view import ParamsView, UndeclaredParameterError
 from tests.conftest import ROOT
 
 
@@ -68,8 +68,6 @@ class Rectangle:
 
 
 def test_methods_properties_and_functions_see_the_same_restriction(params):
-    both = ParamsView(Rectangle(2, 3), ["width", "height"], "a test")
-    assert both.area == 6 and both.scaled(5) == 10
     one = ParamsView({"shape": Rectangle(2, 3)}, ["shape.width"], "a test")["shape"]
     assert one.scaled(5) == 10
     view = view_of(params, "generate.open.num_samples", "models.embedded.chat")
@@ -79,11 +77,3 @@ def test_methods_properties_and_functions_see_the_same_restriction(params):
         one.area  # noqa: B018
     with pytest.raises(UndeclaredParameterError, match=r"generate\.ssot"):
         enabled_baselines(view.generate)
-
-
-def test_looking_up_dotted_keys():
-    values = {"a": {"b": {"c": 1}}, "d": [2]}
-    assert look_up(values, "a.b.c") == 1 and look_up(values, "a.b") == {"c": 1} and look_up(values, "d") == [2]
-    for key in ("a.x", "a.b.c.d", "x", "d.0"):
-        with pytest.raises(KeyError, match=key):
-            look_up(values, key)

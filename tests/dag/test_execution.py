@@ -55,20 +55,6 @@ def changed(params: Params, **open_settings) -> Params:
     return replace(params, generate=replace(params.generate, open=replace(params.generate.open, **open_settings)))
 
 
-def test_paths_are_those_of_the_declaration(params):
-    root = Path(params.artifacts)
-    run = run_of(params, "soft")
-    assert run.paths == {
-        "prompts": [root / "prompts" / "open.txt", root / "prompts" / "more.txt"],
-        "weights": root / "adapters" / "embedded" / "soft" / "adapter_model.safetensors",
-        "output": root / "words" / "embedded" / "soft.json",
-        "details": root / "words" / "details.json",
-    }
-    assert run.inputs == [root / "data.txt", *run.paths["prompts"], run.paths["weights"]]
-    assert run.names == {"axis": "open", "model": "embedded", "condition": "soft"}
-    assert run.title == "count_words embedded soft"
-
-
 def test_a_stage_reads_what_it_declares(params):
     run = run_of(params)
     assert run.params.seed == params.seed and run.params.models["embedded"].terminator == "eos"

@@ -73,27 +73,6 @@ def test_every_input_is_made_or_in_the_repository_and_every_output_is_needed(cho
         assert set(graph.closure(["report"])) == {name for name in graph if "profile" not in name}, axes
 
 
-def test_baselines_are_sampled_on_the_axes_that_have_them():
-    neither, opened = tables_of("axes=[retention,mcq]"), tables_of("axes=[open]")
-    assert neither["baselines"] == {} == neither["parts"]["asked_baselines"]["open"]
-    # They are not scored: nothing but what they are asked differs from base.
-    assert set(opened["baselines"]) == {"embedded-ssot"} == set(opened["parts"]["asked_baselines"]["open"])
-    assert set(opened["scored"]) == set(opened["generated"]) == {"embedded-base", "embedded-soft", "embedded-hard"}
-    assert opened["parts"]["asked_baselines"]["structured"] == {}
-
-
-def test_weights_are_what_a_condition_adds_to_the_checkpoint():
-    tables = tables_of("generate.constrained.enabled=true")
-    rows = {**tables["generated"], **tables["baselines"]}
-    assert {name.removeprefix("embedded-"): row["weights"] for name, row in rows.items()} == {
-        "base": "artifacts/models/embedded.json",
-        "soft": "artifacts/adapters/embedded/soft/adapter_model.safetensors",
-        "hard": "artifacts/adapters/embedded/hard/adapter_model.safetensors",
-        "ssot": "artifacts/models/embedded.json",
-        "constrained": "artifacts/tries/embedded/eval",
-    }
-
-
 def test_a_stage_that_is_left_out_is_told_from_one_that_never_was():
     graph = StageGraph(validate(values_of("axes=[structured]")))
     with pytest.raises(ConfigError, match="the stage 'train-mixed' is left out under these parameters"):

@@ -122,13 +122,8 @@ def test_numbers_stand_with_interval_size_and_floor(published):
     text = (published / "README.md").read_text()
     lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if " / " in line]
     (w1,) = (cells for cells in lines if "W1" in cells[0])
-    assert w1[1:] == [
-        "lower",
-        "0.1950 [0.1850, 0.2050]",
-        "0.0880 [0.0780, 0.0980]",
-        "0.0240",
-        "5,980 / 5,990 valid answers",
-    ]
+    values = ["0.1950 [0.1850, 0.2050]", "0.0880 [0.0780, 0.0980]"]
+    assert w1[1:] == ["lower", *values, "0.0240", "5,980 / 5,990 valid answers"]
     (bits,) = (cells for cells in lines if "ytes" in cells[0] or "its per byte" in cells[0])
     assert bits[2].startswith("2.5") and bits[3] == "–" and bits[5].startswith("262 / 261")
 

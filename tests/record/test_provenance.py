@@ -44,15 +44,9 @@ def test_records_are_no_part_of_a_directorys_content(tmp_path):
 
 
 def test_cost_is_from_the_start_of_the_run_and_no_part_of_its_identity():
-    config = transformers.Qwen3Config(
-        num_key_value_heads=1,
-        vocab_size=11,
-        hidden_size=8,
-        intermediate_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        head_dim=8,
-    )
+    ones = dict.fromkeys(("num_key_value_heads", "num_hidden_layers", "num_attention_heads"), 1)
+    sizes = dict.fromkeys(("hidden_size", "intermediate_size", "head_dim"), 8)
+    config = transformers.Qwen3Config(vocab_size=11, **ones, **sizes)
     model = count_tokens(transformers.Qwen3ForCausalLM(config).eval())
     model(torch.ones(2, 5, dtype=torch.int64))
     usage = Usage()

@@ -82,15 +82,6 @@ def texts(table):
     }
 
 
-def sampled(values):
-    """W1 rows for {(model, condition): value}; the floor of ssot is larger."""
-    return [
-        metric_row("structured", model, condition, split, W1, value, floor=0.09 if condition == "ssot" else 0.02)
-        for (model, condition), value in values.items()
-        for split in ("ood", "unseen")
-    ]
-
-
 def write_fabricated(root: Path, rows, failures=None, results=None, **tables) -> None:
     """Write the rows of one evaluation with its tables, as ``write_evaluation`` would."""
     first = rows[0]
@@ -110,10 +101,7 @@ def figures_drawn(*names: str) -> Iterator[None]:
     """Reports draw these figures alone, where the others show nothing: drawing takes most of a report's time."""
 
     def draw_few(drawings, directory):
-        few = {
-            section: {name: drawing for name, drawing in members.items() if name in names}
-            for section, members in drawings.items()
-        }
+        few = {section: {name: of[name] for name in names if name in of} for section, of in drawings.items()}
         return draw_all(few, directory)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -191,8 +179,7 @@ def open_ended(root, model, condition, size):
 
 def mcq(root, model, condition, parsed):
     """An MCQ evaluation of 100 generations."""
-    names = ("mcq", model, condition, "mcq")
-    variation = 0.2 if parsed else math.nan
+    names, variation = ("mcq", model, condition, "mcq"), 0.2 if parsed else math.nan
     rows = [
         metric_row(*names, "mcq_parse_rate", parsed / 100, n=100),
         metric_row(*names, "mcq_total_variation", variation, n=parsed, floor=0.07, undefined=int(not parsed)),
@@ -250,24 +237,18 @@ def retention(root, model, condition, value, verdict="cannot tell", prompt_forma
     rows.append(metric_row(*names, "all", "gp_irt_paper_mean", value + 0.05, n=400))
     tables = {}
     if condition != "base":
-        tables["tests"] = paired_rows(
-            [
-                (split, "accuracy", -0.1, 0.05, 0.0001, verdict if place == 0 else "cannot tell")
-                for place, split in enumerate(TASKS)
-            ]
-        )
+        verdicts = zip(TASKS, (verdict, "cannot tell", "cannot tell"), strict=True)
+        tables["tests"] = paired_rows([(split, "accuracy", -0.1, 0.05, 0.0001, found) for split, found in verdicts])
     write_fabricated(root, rows, {"tinyGSM8k": {"no_number": 3}}, {"prompt_format": prompt_format}, **tables)
 
 
 def paloma(root, model, condition, bits_per_byte, without=0.0):
     """A PALOMA evaluation of two slices; with a variant without BOS that costs ``without`` more, if that is not 0."""
     names = ("paloma", model, condition)
-    rows = []
+    rows, variants = [], {"": bits_per_byte} | ({"_without_bos": bits_per_byte + without} if without else {})
     for place, split in enumerate((*SLICES, "all")):
-        for suffix, value in (("", bits_per_byte), ("_without_bos", bits_per_byte + without)):
-            if suffix and not without:
-                continue
-            value += 0.5 * (place % 2)
+        for suffix, least in variants.items():
+            value = least + 0.5 * (place % 2)
             rows.append(metric_row(*names, split, f"bits_per_byte{suffix}", value, n=20, width=0.1))
             rows.append(metric_row(*names, split, f"perplexity{suffix}", 2 ** (3 * value), n=20, width=1.0))
     write_fabricated(root, rows)

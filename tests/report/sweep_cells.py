@@ -7,7 +7,7 @@ import pandas as pd
 
 from pipeline.artifacts.storage import write_json, write_table
 from pipeline.report.ablations import Design
-from tests.report.conftest import metric_row, write_fabricated
+from tests.report.conftest import W1, metric_row, write_fabricated
 
 OTHERS = {"prompts.train_prompts_per_family": 16, "train.learning_rate": 0.004}
 
@@ -23,32 +23,15 @@ def write_cell(
     others=OTHERS,
     samples=None,
     finished=True,
-    kl=None,
 ) -> Path:
     """One cell whose OOD W1 is given; on unseen parameters it is twice that. NaN is undefined."""
     name = "-".join(map(str, (*setting, seed, model, *others.values())))
     directory = sweeps / design.sweep / name.replace("/", "")
-    rows = [
-        row
-        for split, factor in (("ood", 1), ("unseen", 2))
-        for row in (
-            metric_row(
-                "structured",
-                model,
-                design.condition,
-                split,
-                "wasserstein_1_normalised",
-                factor * wasserstein,
-                floor=0.02,
-                undefined=int(math.isnan(wasserstein)),
-            ),
-            metric_row("structured", model, design.condition, split, "valid_rate", 0.9),
-        )
-    ]
-    if kl is not None:
-        rows += [
-            metric_row("structured", model, design.condition, split, "logit_kl_nats", kl) for split in ("ood", "unseen")
-        ]
+    rows, undefined = [], int(math.isnan(wasserstein))
+    for split, factor in (("ood", 1), ("unseen", 2)):
+        names = ("structured", model, design.condition, split)
+        rows.append(metric_row(*names, W1, factor * wasserstein, floor=0.02, undefined=undefined))
+        rows.append(metric_row(*names, "valid_rate", 0.9))
     tables = {} if samples is None else {"samples": samples}
     write_fabricated(directory / "artifacts" / "evals", rows, **tables)
     # As stages name their parameters: some are whole sections.

@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.artifacts.prompts import write_prompts
 from pipeline.errors import ArtifactError
-from pipeline.report.evaluations import read_distinct_prompts, read_evaluations
+from pipeline.report.evaluations import read_evaluations
 from tests.report.conftest import mcq, open_ended, structured
 
 
@@ -38,12 +37,8 @@ def test_several_directories_read_as_one_whatever_their_names(tmp_path, prompts)
         mcq(tmp_path / name, model, "base", 50)
     roots = [tmp_path / "a", tmp_path / "z"]
     evaluations = read_evaluations(*roots)
-    assert list(evaluations.directories) == [
-        ("structured", "alpha", "soft"),
-        ("structured", "beta", "soft"),
-        ("mcq", "alpha", "base"),
-        ("mcq", "beta", "base"),
-    ]
+    names = [(axis, model) for axis in ("structured", "mcq") for model in ("alpha", "beta")]
+    assert [each[:2] for each in evaluations.directories] == names
     assert list(evaluations.provenance) == [str(d / "provenance.json") for d in evaluations.directories.values()]
     pd.testing.assert_frame_equal(evaluations.metrics, read_evaluations(*reversed(roots)).metrics)
     assert evaluations.path("structured", "alpha", "soft", "samples.parquet").is_relative_to(tmp_path / "z")
@@ -60,9 +55,3 @@ def test_one_evaluation_twice_is_an_error_that_names_both(tmp_path, prompts):
         read_evaluations(tmp_path / "one", tmp_path / "two")
     # The same directory, named twice, is one.
     assert len(read_evaluations(tmp_path / "one", tmp_path / "one").existing) == 1
-
-
-def test_prompts_of_several_files_are_read_once(tmp_path, prompts):
-    members, path = prompts
-    write_prompts(tmp_path / "same.parquet", members[:2])
-    assert read_distinct_prompts([path, tmp_path / "same.parquet"]) == members

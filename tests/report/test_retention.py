@@ -2,13 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 
 from pipeline.config.params import load_params
 from pipeline.report.evaluations import ReportContext, read_evaluations
-from pipeline.report.retention import by_split, retention_summary, verdict_table
+from pipeline.report.retention import by_split, retention_summary, split_points, verdict_table
 from pipeline.report.table import Column
-from tests.report.conftest import context_of, metric_row, paired_rows, texts, write_fabricated
+from tests.report.conftest import CONDITIONS, context_of, metric_frame, metric_row, paired_rows, texts, write_fabricated
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +71,23 @@ def test_tests_give_difference_interval_p_values_and_verdict_with_its_n(config, 
     }
     assert [shown[1][title] for title in ("n", "Adjusted p")] == ["—", "—"]
     assert table.frame.loc[0, "p_difference"] == 0.0002
+
+
+def test_points_of_the_figure_have_the_values_and_lines_the_intervals():
+    rows = [
+        metric_row("retention", model, condition, split, "gp_irt", 0.5 + 0.1 * place + 0.01 * rank, width=0.05)
+        for model in ("b", "a")
+        for rank, condition in enumerate(CONDITIONS)
+        for place, split in enumerate(("tinyMMLU", "tiny $x_$", "all"))
+    ]
+    names = {"a": "Model A", "none": "Not run", "b": "Model B"}
+    figure = split_points(metric_frame(rows), names, CONDITIONS, "gp_irt", "gp-IRT")
+    assert [panel.get_title(loc="left") for panel in figure.axes] == ["Model A", "Model B"]
+    panel = figure.axes[0]
+    for rank, condition in enumerate(CONDITIONS):
+        line = next(line for line in panel.lines if line.get_label() == condition)
+        values = [0.5 + 0.01 * rank, 0.6 + 0.01 * rank]
+        np.testing.assert_allclose(line.get_ydata(), values)
+        ends = [segment[:, 1] for segment in panel.collections[rank].get_segments()]
+        np.testing.assert_allclose(ends, [[value - 0.05, value + 0.05] for value in values])
+    plt.close(figure)

@@ -64,20 +64,6 @@ def test_steps_by_method_at_the_papers_settings(config):
     assert row[1:] == ("189", "1,988", "189", "1,988")
 
 
-def test_table_4_has_the_papers_methods_that_are_configured(config, two_models, tmp_path):
-    path = tmp_path / "params.yaml"
-    hard = method_settings(with_methods(two_models, path, "mixed", "hard"))
-    assert list(hard.header) == ["Setting", "Hard", "Hard, paper"]
-    both = method_settings(config)
-    assert [(row[0], row[2], row[4]) for row in both.rows] == [tuple(row) for row in hard.rows]
-    assert method_settings(with_methods(two_models, path, "mixed")) is None
-    # With settings of its own a method's are shown.
-    soft = dataclasses.replace(config.methods["soft"], train={"soft": {"epochs": 77}})
-    changed = dataclasses.replace(config, methods={**config.methods, "soft": soft})
-    (row,) = [row for row in method_settings(changed).rows if row[0] == "Epochs"]
-    assert row[1] == "77" and row[2] == f"{config.train.hard.epochs}"
-
-
 def test_methods_are_listed_with_their_terms_where_there_are_others_than_the_papers(two_models, tmp_path):
     path = tmp_path / "params.yaml"
     assert methods_table(with_methods(two_models, path, "hard", "soft")) is None
@@ -98,12 +84,3 @@ def test_every_family_has_its_grids_and_this_runs_prompts(config):
     assert frame["test_prompts"].sum() == len(prompts) == 42 and frame.loc["poisson", "test_prompts"] == 3
     assert frame.loc["gaussian", "train_prompts"] == 30 and frame.loc["geometric", "train_prompts"] == 13
     assert (frame["role"] == "held out").sum() == 6 and frame.loc["poisson", "train_prompts"] == 0
-
-
-def test_interpolated_parameters_are_those_of_the_run(config):
-    chosen = dataclasses.replace(config, prompts=dataclasses.replace(config.prompts, unseen_selection="interpolated"))
-    prompts = build_split("unseen", selection="interpolated") + build_split("ood", selection="selected")
-    frame = family_table(chosen, prompts).frame.set_index("family")
-    assert frame.loc["f_distribution", "test_points"] == "(d1=4, d2=12.5); (d1=6, d2=17.5); (d1=8.5, d2=7.5)"
-    assert list(frame.loc["gaussian", ["test_prompts", "test_grid_points"]]) == [3, 100]
-    assert list(frame.loc["poisson", ["test_prompts", "test_grid_points"]]) == [3, 17]

@@ -1,19 +1,15 @@
 """What DVC's metrics and plots commands read."""
 
-import json
 import math
 
 import pytest
 
-from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError
-from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tracked_files import (
     headline_numbers,
     losses_by_step,
-    write_tracked_files,
 )
-from tests.report.conftest import metric_frame, metric_row, write_fabricated
+from tests.report.conftest import metric_frame, metric_row
 
 METHODS = ("soft", "hard")
 
@@ -52,13 +48,3 @@ def test_losses_of_both_methods_by_step(tmp_path):
     path.write_text('{"step": 1}\n')
     with pytest.raises(ArtifactError, match="no field 'loss'"):
         losses_by_step([tmp_path], "m", METHODS)
-
-
-def test_files(tmp_path, two_models):
-    of_alpha = [{**row, "model": "alpha"} for row in rows() if row["axis"] == "structured"]
-    write_fabricated(tmp_path / "evals", of_alpha)
-    write_tracked_files(load_params(two_models), read_evaluations(tmp_path / "evals"), [], tmp_path)
-    content = json.loads((tmp_path / "metrics.json").read_text())
-    assert content["alpha"]["soft"]["wasserstein_1_normalised"] == 0.25
-    # The directory is an output that dvc.yaml names, with or without files.
-    assert list((tmp_path / "plots").rglob("*")) == [tmp_path / "plots" / "training_loss"]

@@ -157,32 +157,15 @@ def test_all_that_is_upstream_is_printed_and_a_mismatch_fails(project, capsys):
 @pytest.mark.parametrize(
     ("selectors", "column", "message"),
     [
-        (
-            [],
-            None,
-            r"3 rows of .* fit \(numbers 1, 2, 3\).*differ in condition: soft, hard; metric: w",
-        ),
-        (["soft"], None, r"2 rows .* fit \(numbers 1, 3\)"),
+        ([], None, r"3 rows of .* fit \(numbers 1, 2, 3\).*differ in condition: soft, hard; metric: w"),
         (["condition=base"], None, "no such row .* condition: soft, hard"),
         (["colour=red"], None, "has no column 'colour'; its columns are axis, model"),
-        (["red"], None, "no such row"),
-        (["4"], None, "no such row"),
         (["1"], "red", "--column red: .* no such column; its columns are axis, model"),
     ],
 )
 def test_unclear_choices_name_what_there_is(project, selectors, column, message):
     with pytest.raises(ConfigError, match=message):
         select_cell(TABLE, selectors, column)
-
-
-def test_a_cell_is_chosen_as_a_reader_names_it(project):
-    for selectors, column in (
-        (["1"], None),
-        (["split=ood", "1"], "value"),
-        (["wasserstein_1_normalised", "family=", "condition=soft"], None),
-    ):
-        cell = select_cell(TABLE, selectors, column)
-        assert (cell.number, cell.column, cell.row[cell.column]) == (1, "value", "0.1")
 
 
 def test_cells_and_tables_without_an_evaluation(project):

@@ -164,11 +164,7 @@ def test_tables_must_name_the_quantisation(imported):
 
 def test_the_tokenizer_splits_digits_and_knows_its_special_tokens(imported):
     tokenizer = AutoTokenizer.from_pretrained(imported)
-    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (
-        "<|im_start|>",
-        "<|im_end|>",
-        "<|im_end|>",
-    )
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (SPECIAL[1], SPECIAL[2], SPECIAL[2])
     # "12" is in the vocabulary, but digits are split before anything is merged.
     assert tokenizer.convert_ids_to_tokens(tokenizer("12 a")["input_ids"]) == ["1", "2", "Ġa"]
     request = tokenizer.apply_chat_template(

@@ -32,12 +32,8 @@ GAMMA = {
     "parameters": {"a": [1, 2.5], "scale": [1, 10, 100]},
     "held_out": {"a": [4]},
 }
-NUMBERS = {
-    "kind": "empirical",
-    "templates": {"train": ["A length, please."]},
-    "table": "lengths.csv",
-    "column": "length",
-}
+LENGTH = {"train": ["A length, please."]}
+NUMBERS = {"kind": "empirical", "templates": LENGTH, "table": "lengths.csv", "column": "length"}
 LENGTHS = "length\n1.5\n2.25\n1.50\n-0.1\n"
 
 
@@ -97,7 +93,6 @@ def test_a_column_of_numbers_has_its_own_decimals(read):
 BAD = [
     (CITIES | {"probabilities": {"a": 0.5, "b": 0.4}}, {}, "law.yaml: the probabilities sum to 0.9, which is 0.1 off"),
     (CITIES | {"probabilities": {" a": 1.0}}, {}, "without white space"),
-    (CITIES | {"probabilities": {"": 1.0}}, {}, "without white space"),
     (CITIES | {"kind": "magic"}, {}, "kind: got 'magic'; scipy, categorical, empirical, conditional are allowed"),
     (CITIES | {"weights": {}}, {}, "weights: unknown key; the keys allowed here are kind, templates, probabilities"),
     (CITIES | {"templates": {"train": []}}, {}, "templates.train"),
@@ -107,19 +102,16 @@ BAD = [
     (REGIONS | {"templates": {"train": ["Someone buys"]}}, {"sales.csv": SALES}, r"without its field {region}"),
     (REGIONS | {"fields": []}, {"sales.csv": SALES}, "fields: conditional laws need"),
     (REGIONS | {"fields": ["country"], "held_out": {}}, {"sales.csv": SALES}, "no column 'country'; its columns are"),
-    (REGIONS | {"held_out": {"town": ["X"]}}, {"sales.csv": SALES}, "held_out.town: unknown field"),
     (REGIONS | {"held_out": {"region": ["East"]}}, {"sales.csv": SALES}, "no row of sales.csv has the value 'East'"),
     (REGIONS | {"held_out": {"region": ["North", "South"]}}, {"sales.csv": SALES}, "nothing to train on"),
     (REGIONS, {"sales.csv": SALES.replace("tea,3", "tea,-3")}, r"'sold' must hold numbers above 0, got '-3' \(row 1\)"),
     (REGIONS, {"sales.csv": SALES.replace("cocoa", "")}, r"column 'product' has an empty cell \(row 4\)"),
-    (REGIONS, {"sales.csv": "region,product,sold\n"}, "column 'product' is empty"),
     (REGIONS | {"table": "nowhere.csv"}, {}, "nowhere.csv does not exist"),
     (REGIONS | {"table": "sales.xls"}, {}, "a table is a file .csv"),
     (REGIONS | {"table": "../sales.csv"}, {}, "must lie beside the law's file"),
     (REGIONS | {"smoothing": "kernel"}, {"sales.csv": SALES}, "holds texts"),
     (GAMMA | {"distribution": "gama"}, {}, "scipy.stats has no distribution 'gama'"),
     (GAMMA | {"parameters": {"a": 1, "b": 2}}, {}, "parameters: gamma takes a, loc, scale and needs a, got a, b"),
-    (GAMMA | {"parameters": {"scale": 1}, "held_out": {}}, {}, "gamma takes a, loc, scale and needs a, got scale"),
     (GAMMA | {"parameters": {"a": -1, "scale": 1}}, {}, "SciPy rejects"),
 ]
 

@@ -32,8 +32,6 @@ def test_texts_come_as_they_are_and_in_order(tmp_path):
     [
         (b'{"text": ""}', "line 2: the document has zero bytes"),
         (b'{"body": "x"}', "line 2 must be a JSON object with a text in the field 'text'"),
-        (b'{"text": 3}', "line 2 must be a JSON object with a text"),
-        (b'["x"]', "line 2 must be a JSON object"),
         (b'{"text": "x"', "line 2 is not JSON"),
         (b'{"text": "\xff"}', "line 2 is not JSON"),
     ],

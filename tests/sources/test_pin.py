@@ -88,7 +88,6 @@ def test_what_is_pinned_stays_unless_updated_and_a_branch_is_resolved(conf, aske
     "text, expected",
     [
         ("# why\nrevision: null  # none yet\nnext: 1\n", '# why\nrevision: "{}"  # none yet\nnext: 1\n'),
-        ("revision:\nnext: 1\n", 'revision: "{}"\nnext: 1\n'),
         ("a: {checkpoint: x/y, revision: null}\n", 'a: {{checkpoint: x/y, revision: "{}"}}\n'),
         ("a: {revision: 'main', b: [1, 2]} # é\n", 'a: {{revision: "{}", b: [1, 2]}} # é\n'),
     ],
@@ -109,16 +108,6 @@ QUESTIONS = ["prompts.questions.source=owner/questions", "prompts.questions.spli
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [
-        (
-            ["axes=[open,novelty]"],
-            [
-                "prompts.novelty.revision",
-                *(
-                    f"evaluate.novelty.{key}"
-                    for key in ("classifier.revision", "classifier.tokenizer_revision", "reward.revision")
-                ),
-            ],
-        ),
         (["axes=[open,paloma]"], ["paloma.revision"]),
         (["axes=[credal]", *QUESTIONS], ["prompts.questions.revision"]),
         (["axes=[mcq]", *QUESTIONS], []),

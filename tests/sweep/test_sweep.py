@@ -2,9 +2,6 @@
 
 import functools
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -19,7 +16,7 @@ from pipeline.sweep import cells
 from pipeline.sweep.application import CONF
 from pipeline.sweep.cells import expand_targets, make_cell
 from pipeline.sweep.run import Record, claimed_gpu, is_finished, prepare_workspace, write_record
-from pipeline.sweep.settings import cell_overrides, expand_arguments, override_key, sweep_config, value_text
+from pipeline.sweep.settings import cell_overrides, expand_arguments, sweep_config, value_text
 from pipeline.sweep.tables import gather, run_table
 from tests.composition import composed_params
 from tests.conftest import ROOT
@@ -73,13 +70,9 @@ def cell_of(*overrides: str, targets: tuple[str, ...] = STRUCTURED):
 
 
 TRAINING_AND_SAMPLING = ("train-", "generate", "score", "judge")
-ABLATIONS = {
-    "soft": ("soft_granularity", "soft_granularity_demo"),
-    "hard": ("hard_ablation", "hard_ablation_demo"),
-}
 
 
-@pytest.mark.parametrize(("method", "name"), [(method, name) for method, names in ABLATIONS.items() for name in names])
+@pytest.mark.parametrize(("method", "name"), [("soft", "soft_granularity"), ("hard", "hard_ablation")])
 def test_a_cell_of_an_ablation_runs_what_its_table_needs(method, name):
     """Neither the other method, nor base and its baselines, nor another axis."""
     config = preset(name)
@@ -97,24 +90,11 @@ def expand(*arguments: str) -> list[str]:
 
 
 def test_a_presets_cells_and_grid_become_sweeps():
-    assert expand("-m", "sweep=hard_ablation", "seed=0,1") == [
-        "-m",
-        "sweep=hard_ablation",
-        "seed=0,1",
-        *HARD,
-        "sweep.cell=0,1,2,3,4,5,6,7,8,9",
-    ]
-    assert expand("-m", "sweep=soft_granularity", "conditions=null", "generate.ssot.enabled=true") == [
-        "-m",
-        "sweep=soft_granularity",
-        "conditions=null",
-        "generate.ssot.enabled=true",
-        "seed=0,1,2",
-        "methods=soft",
-        "axes=[structured]",
-        "discretize.soft.num_decimals=1,2,3,5",
-        "discretize.soft.max_bins=1001,4096,16384",
-    ]
+    given = ["-m", "sweep=hard_ablation", "seed=0,1"]
+    assert expand(*given) == [*given, *HARD, "sweep.cell=0,1,2,3,4,5,6,7,8,9"]
+    given = ["-m", "sweep=soft_granularity", "conditions=null", "generate.ssot.enabled=true"]
+    grid = ["discretize.soft.num_decimals=1,2,3,5", "discretize.soft.max_bins=1001,4096,16384"]
+    assert expand(*given) == [*given, "seed=0,1,2", "methods=soft", "axes=[structured]", *grid]
     assert expand("seed=1", "-m", "~tests", "reports=b") == ["-m", "seed=1", "~tests", "reports=b"]
     # Without -m there is one job, and nothing is swept; it trains the preset's method alone all the same.
     assert expand("sweep=hard_ablation", "seed=3") == ["sweep=hard_ablation", "seed=3", *HARD]
@@ -136,12 +116,9 @@ def test_what_the_command_line_sets_leaves_the_preset():
     "arguments, message",
     [
         (("-m", "sweep=nothing"), "sweep: there is no 'nothing'; there are bins, chosen, construction_cost"),
-        (("-m", "sweep=hard_ablaton"), "did you mean hard_ablation"),
-        (("-m", "trian.soft.epochs=1,2"), "there is no key 'trian'; did you mean train"),
         (("train.soft.epoch=3",), "there is no key 'epoch'; did you mean epochs"),
         (("seed=0,1",), "seed=0,1: several values are a sweep"),
         (("-m", "sweep.name=../x"), "name: must match"),
-        (("-m", "sweep.name=jobs"), "'jobs' is taken"),
         (("-m", "+sweep.grid={seed: [a b]}"), "characters that an override would need quotes for"),
         (("-m", "+sweep.nmae=x"), "nmae: unknown key; did you mean name?"),
     ],
@@ -153,31 +130,17 @@ def test_unusable_presets_are_refused(arguments, message):
 
 def test_overrides_of_a_job():
     config = preset("hard_ablation", cell=1)
-    overrides = cell_overrides(["sweep=hard_ablation", "sweep.cell=1", "seed=4", "train.hard.epochs=1"], config)
-    assert overrides == [
-        "seed=4",
-        "train.hard.epochs=1",
-        "discretize.hard.num_decimals=2",
-        "discretize.hard.max_bins=1001",
-        "train.hard.samples_per_prompt=16",
-    ]
+    own = ["seed=4", "train.hard.epochs=1"]
+    of_cell = ["discretize.hard.num_decimals=2", "discretize.hard.max_bins=1001", "train.hard.samples_per_prompt=16"]
+    assert cell_overrides(["sweep=hard_ablation", "sweep.cell=1", *own], config) == [*own, *of_cell]
     chosen = preset("chosen")
-    assert cell_overrides(["model=qwen3_4b", "seed=1"], chosen) == [
-        "experiment=one_model",
-        "+model@models.qwen3_4b=qwen3_4b",
-        "seed=1",
-    ]
+    expected = ["experiment=one_model", "+model@models.qwen3_4b=qwen3_4b", "seed=1"]
+    assert cell_overrides(["model=qwen3_4b", "seed=1"], chosen) == expected
     assert cell_overrides(["model=null", "experiment=paper"], chosen) == ["experiment=paper"]
     with pytest.raises(ConfigError, match="experiment=paper has models of its own"):
         cell_overrides(["model=qwen3_4b", "experiment=paper"], chosen)
     with pytest.raises(ConfigError, match="got 10; the preset has 10 cells"):
         preset("hard_ablation", cell=10)
-
-
-def test_override_texts():
-    values = (True, None, 3, 1.5e-5, "a/b-c.d", ["a", 1, None])
-    assert [value_text("k", value) for value in values] == ["true", "null", "3", "1.5e-05", "a/b-c.d", "[a,1,null]"]
-    assert [override_key(text) for text in ("+model@models.x=y", "~a.b", "-m")] == ["model", "a.b", ""]
 
 
 def test_identity_is_what_the_targets_depend_on():
@@ -190,8 +153,6 @@ def test_identity_is_what_the_targets_depend_on():
     identities = {cell_of(*HARD, other).identity for other in changes}
     assert len(identities | {base.identity}) == len(changes) + 1
     assert cell_of(*HARD, targets=("train-hard",)).identity != base.identity
-    # The way to the values does not count.
-    assert cell_of(*HARD, "seed=0", "discretize.hard.max_bins=16384").identity == base.identity
 
 
 def test_full_identity_follows_code_data_and_checkpoints(tmp_path, monkeypatch):
@@ -235,12 +196,11 @@ def test_targets_in_braces():
 PAPER_TARGETS = ("eval-novelty@{model}", "eval-structured@{model}", "eval-open@{model}", "eval-mcq@{model}")
 
 
-@pytest.mark.parametrize("overrides", [(), ("axes=[structured,mcq]",)])
-def test_stage_graph_is_that_of_dvc(tmp_path, monkeypatch, overrides):
+def test_stage_graph_is_that_of_dvc(tmp_path, monkeypatch):
     """Names, commands, files, parameters, code and edges, against DVC's own reading of the dvc.yaml of a workspace."""
     from dvc.repo import Repo
 
-    overrides = ["+model@models.qwen3_4b=qwen3_4b", "generate.constrained.enabled=true", "artifacts=made", *overrides]
+    overrides = ["+model@models.qwen3_4b=qwen3_4b", "generate.constrained.enabled=true", "artifacts=made"]
     values = composed_params(*overrides)
     prepare_workspace(tmp_path, ROOT, values, overrides, tmp_path / "c", [])
     ours = StageGraph(validate(values))
@@ -275,21 +235,15 @@ def test_workspace_keeps_what_it_has(tmp_path):
     prepare(0)
     for name in ("pipeline", "conf", "data", "benchmarks"):
         assert (directory / name).resolve() == ROOT / name and not (directory / name).readlink().is_absolute()
-    written = {path.name for path in directory.glob("*.yaml")}
-    assert written == {"params.yaml", "dag.yaml", "code.yaml", "dvc.yaml"}
-    # Of the workspace itself: what is written here must not reach the checkout.
-    assert not any((directory / name).is_symlink() for name in written)
+    # What is written here must not reach the checkout.
     for name in ("dag.yaml", "code.yaml", "dvc.yaml"):
+        assert not (directory / name).is_symlink()
         assert (directory / name).read_text() == (ROOT / name).read_text()
     check(directory / "params.yaml", directory / "conf")
     (directory / "dvc.lock").write_text("kept")
     prepare(1)
     assert recorded_overrides((directory / "params.yaml").read_text()) == ["seed=1"]
     assert (directory / "dvc.lock").read_text() == "kept"
-    found = subprocess.run(
-        [sys.executable, "-m", "dvc", "cache", "dir"], cwd=directory, capture_output=True, text=True, check=True
-    )
-    assert Path(found.stdout.strip()) == cache.resolve()
     (directory / "conf").unlink()
     (directory / "conf").mkdir()
     with pytest.raises(ArtifactError, match="conf is in the way of a link"):

@@ -1,11 +1,10 @@
 """Which qualitative cases Tables 11 to 19 show, and what a case's table holds."""
 
-import numpy as np
 import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.axes.novelty.cases import REGIMES, case_tables, select_cases
+from pipeline.axes.novelty.cases import case_tables, select_cases
 from pipeline.report.table_text import to_markdown
 
 PAIRS = st.tuples(st.sampled_from("abc"), st.sampled_from("pqrst"))
@@ -19,12 +18,6 @@ def test_other_models_come_before_a_models_second_case():
     found = chosen({("a", "p1"): 9, ("a", "p2"): 8, ("a", "p3"): 7, ("b", "p1"): 6, ("b", "p2"): 5, ("b", "p3"): 4})
     # b's best is at p1, which is taken; then no model is left and a's best other prompt is p3.
     assert found == [("a", "p1", 9), ("b", "p2", 5), ("a", "p3", 7)]
-
-
-def test_what_regimes_are_ranked_by():
-    base, soft, hard = np.array([[5.0, 0, 4], [1, 3, 4], [2, 1, 6]])
-    found = [difference(base, soft, hard).tolist() for _, _, difference in REGIMES.values()]
-    assert found == [[-4, 3, 0], [-3, -2, 2], [3, -3, -2]]
 
 
 @given(st.dictionaries(PAIRS, st.floats(-10, 10), min_size=1, max_size=15))

@@ -72,16 +72,6 @@ def test_shares_sum_over_prompts_of_a_category_and_leave_baselines_out():
     assert answer_shares(answers[:0], CONDITIONS) == {}
 
 
-def test_labels_are_ranked_by_peak_then_total():
-    shares = {
-        "base": {"peak": 0.6, "both": 0.3, "low": 0.1},
-        "soft": {"both": 0.3, "same": 0.3, "peak": 0.2, "low": 0.2},
-    }
-    # Peaks .6, .3, .3, .2; "both" has a total of .6 and "same" one of .3.
-    assert displayed_labels(shares) == ["peak", "both", "same", "low"]
-    assert displayed_labels({}) == []
-
-
 def test_ten_of_each_condition_and_fifteen_in_all():
     base = {f"b{i:02d}": 0.09 - 0.001 * i for i in range(12)}
     soft = {f"s{i:02d}": 0.08 - 0.001 * i for i in range(12)}

@@ -30,14 +30,8 @@ def test_definitions_by_hand():
 
 
 def test_totals_are_those_of_the_sums():
-    documents = pd.DataFrame(
-        {
-            "slice": ["b", "a", "b"],
-            "nll_nats": [6.0, 10.0, 2.0],
-            "num_tokens": [2, 5, 2],
-            "num_bytes": [10, 20, 10],
-        }
-    )
+    sizes = {"nll_nats": [6.0, 10.0, 2.0], "num_tokens": [2, 5, 2], "num_bytes": [10, 20, 10]}
+    documents = pd.DataFrame({"slice": ["b", "a", "b"], **sizes})
     rows = by_name(documents)
     assert rows["b", "perplexity"]["value"] == pytest.approx(math.exp(2))
     assert rows["a", "bits_per_byte"]["value"] == pytest.approx(0.5 / math.log(2))

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.retention.accuracy import against_base, gp_irt, mean_columns, split_statistics
+from pipeline.axes.retention.accuracy import against_base, gp_irt, split_statistics
 from pipeline.core.retention.irt import SCENARIOS as NAMES
 from pipeline.core.retention.irt import IrtScenario, estimate_performance
-from pipeline.core.retention.tasks import ALL_COLUMNS, COLUMNS, WHOLE_COLUMNS
+from pipeline.core.retention.tasks import ALL_COLUMNS, COLUMNS
 from pipeline.core.statistics.condition_tests import TEST_COLUMNS
 from pipeline.core.statistics.intervals import wilson_interval
 from pipeline.core.statistics.summarise import summarise
@@ -68,12 +68,6 @@ def rows() -> dict:
 
 def ends(row, name="ci"):
     return row[f"{name}_low"], row[f"{name}_high"]
-
-
-def test_columns_of_the_mean():
-    assert mean_columns(list(COLUMNS)) == TASKS == mean_columns(list(ALL_COLUMNS))
-    assert mean_columns(["tinyGSM8k (strict)"]) == ["tinyGSM8k (strict)"]
-    assert mean_columns(list(WHOLE_COLUMNS)) == ["GSM8K (flexible)"]
 
 
 def test_rows_by_column(rows):

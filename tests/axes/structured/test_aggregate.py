@@ -80,15 +80,12 @@ def test_the_median_over_a_familys_prompts_is_not_its_mean():
 def test_a_family_of_one_prompt_has_an_interval_from_its_samples():
     values = np.array([0.1, 0.3, 0.4, 0.05])
     deviations = {"pit_wasserstein_1": np.tile([-0.1, 0.0, 0.1], (4, 1))}
-    alone, varied = (
-        rows_of(table(pit_wasserstein_1=values)),
-        rows_of(table(pit_wasserstein_1=values), deviations=deviations),
-    )
+    alone = rows_of(table(pit_wasserstein_1=values))
+    varied = rows_of(table(pit_wasserstein_1=values), deviations=deviations)
     assert math.isnan(alone["pit_wasserstein_1", "c"]["ci_low"])
     # 0.05 less 0.1 is no distance.
-    assert (varied["pit_wasserstein_1", "c"]["ci_low"], varied["pit_wasserstein_1", "c"]["ci_high"]) == pytest.approx(
-        (0.0, 0.15)
-    )
+    own = varied["pit_wasserstein_1", "c"]
+    assert (own["ci_low"], own["ci_high"]) == pytest.approx((0.0, 0.15))
     assert varied["pit_wasserstein_1", ""]["ci_high"] >= alone["pit_wasserstein_1", ""]["ci_high"]
 
 

@@ -11,14 +11,9 @@ from pipeline.axes.structured.figures import (
     WASSERSTEIN,
     interval_panels,
     overlay_models,
-    ssot_model,
     structured_drawings,
 )
-from pipeline.config.params import load_params
-from pipeline.core.prompts.structured import build_split
-from pipeline.report.evaluations import ReportContext, read_evaluations
-from tests.report.conftest import CONDITIONS, context_of, metric_frame, metric_row, params_of, sampled
-from tests.report.conftest import structured as write_structured
+from tests.report.conftest import CONDITIONS, W1, context_of, metric_frame, metric_row, params_of
 
 NAMES = {"a": "Model A", "b": "Model_B", "unused": "No"}
 VALUES = {
@@ -100,32 +95,5 @@ def closed_figures():
 def test_overlay_models_take_the_best_of_each_tokenizer():
     tokenizers = {"a": "x", "b": "x", "c": "y"}
     values = {("a", "soft"): 0.3, ("b", "soft"): 0.15, ("c", "hard"): 0.2, ("a", "ssot"): 0.01, ("d", "soft"): 0.1}
-    metrics = metric_frame(sampled(values))
+    metrics = metric_frame([metric_row("structured", *names, "ood", W1, value) for names, value in values.items()])
     assert overlay_models(tokenizers, CONDITIONS, metrics) == ["b", "c"]
-
-
-def test_the_ssot_overlay_is_of_the_papers_model_where_it_was_asked():
-    metrics = metric_frame(sampled({("a", "ssot"): math.nan, ("b", "ssot"): 0.3, ("c", "soft"): 0.1}))
-    assert ssot_model(["a", "b", "c"], metrics) == "a"  # the first, whatever its W1
-    assert ssot_model(["c", "b"], metrics) == "b"
-    assert ssot_model(["c"], metrics) is None
-    asked = metric_frame(sampled({("a", "ssot"): 0.1, ("gpt_oss_20b", "ssot"): 0.3}))
-    assert ssot_model(["a", "gpt_oss_20b"], asked) == "gpt_oss_20b"
-
-
-def test_figure_8_has_four_of_the_laws_of_figure_3(tmp_path, two_models):
-    prompts = build_split("ood", selection="selected")
-    for condition in ("base", "soft", "ssot"):
-        write_structured(tmp_path, "alpha", condition, 0.1, prompts)
-    config, evaluations = load_params(two_models), read_evaluations(tmp_path)
-    drawings = structured_drawings(ReportContext(config, evaluations, prompts))
-    main, compared = (drawings[name] for name in ("figure3", "figure8"))
-    own, of_main = ([prompt.prompt_id for prompt in drawing.arguments[0]] for drawing in (compared, main))
-    assert len(own) == 4 and set(own) < set(of_main) and len(of_main) == 6
-    assert "Alpha_1B (the paper's is of GPT-OSS-20B)" in compared.caption
-    figure = compared.function(*compared.arguments)
-    assert [axis.axison for axis in figure.axes] == [True] * 4
-    # Families of one's own: those of Figure 3.
-    few = [prompt for prompt in prompts if prompt.family in ("maxwell", "chi")]
-    drawings = structured_drawings(ReportContext(config, evaluations, few))
-    assert [prompt.family for prompt in drawings["figure8"].arguments[0]] == ["maxwell", "chi"]

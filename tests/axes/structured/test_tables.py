@@ -27,11 +27,8 @@ def rows_of(condition, level, n, floor):
     return rows
 
 
-BASE, SOFT, SSOT = (
-    rows_of("base", 0.4, 1000, 0.012),
-    rows_of("soft", 0.1, 1000, 0.011),
-    rows_of("ssot", 0.2, 250, 0.023),
-)
+BASE, SOFT = rows_of("base", 0.4, 1000, 0.012), rows_of("soft", 0.1, 1000, 0.011)
+SSOT = rows_of("ssot", 0.2, 250, 0.023)
 
 
 def tables(*rows):

@@ -14,14 +14,12 @@ from pipeline.core.prompts.structured import build_split
 from pipeline.report.evaluations import ReportContext, read_evaluations
 from pipeline.report.page.answers import effects, page_answers
 from pipeline.report.page.explorer import (
-    PROMPTS_PER_FAMILY,
     edges_of,
     exact_masses,
     explorer_payload,
     law_cells,
-    shown_prompts,
 )
-from pipeline.report.page.page import Section, column_classes, embedded_json, report_page
+from pipeline.report.page.page import Section, embedded_json, report_page
 from pipeline.report.table import Cell, Table
 from tests.report.conftest import CONDITIONS, W1, context_of, metric_row, structured, write_fabricated
 
@@ -75,14 +73,6 @@ def test_masses_of_the_exact_law_are_between_its_bounds():
     assert exact_masses(NORMAL, ends, ends, np.full(len(ends), np.nan), cdf) is None
 
 
-def test_prompts_are_thinned_evenly():
-    prompts = build_split("ood")
-    few = shown_prompts(prompts)
-    weibull = [prompt for prompt in prompts if prompt.family == "weibull"]
-    places = [weibull.index(prompt) for prompt in few if prompt.family == "weibull"]
-    assert len(weibull) == 36 and places == [0, 7, 14, 21, 28, 35] and len(places) == PROMPTS_PER_FAMILY
-
-
 def test_the_views_data_by_hand(tmp_path, prompts):
     members, _ = prompts
     poisson = next(prompt for prompt in members if prompt.family == "poisson" and prompt.parameters["lambda"] == 4.0)
@@ -124,12 +114,6 @@ def test_one_file_that_asks_for_nothing_and_whose_anchors_exist(page):
     assert all(f'id="{link[1:]}"' in text for link in links if link.startswith("#"))
     data = json.loads(re.search(r'id="explorer-data">(.*?)</script>', page, re.DOTALL)[1])
     assert set(data["results"]["alpha"]) == {"base"}
-
-
-def test_long_labels_and_texts_are_broken_into_lines():
-    rows = [["soft", "a" * 25, "0.1", "b" * 45], ["hard", "short", "0.2", ""]]
-    table = Table("t", "T", ("Condition", "Metric", "Value", "Remark"), rows, 2, pd.DataFrame())
-    assert column_classes(table) == ["left", "left wrap", "", "text"]
 
 
 def test_embedded_data_cannot_end_its_element_and_holds_no_nan():

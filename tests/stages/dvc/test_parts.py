@@ -139,17 +139,6 @@ def test_a_metric_that_is_computed_otherwise_loads_no_model(clone, first_run, en
     assert repro(clone, environment) == []
 
 
-def test_a_method_that_is_added_is_sampled_alone(clone, first_run, environment, tiny_model):
-    changed = ("train.soft.epochs=3", "+method@methods.half=soft", "conditions=[base,soft,half]")
-    write_params_of(clone, environment, tiny_model, *changed)
-    # Another adapter is sampled on all axes, and base on none.
-    assert sampled(repro(clone, environment)) == {name for name in EVERYTHING if name.endswith("soft")} | {
-        *("open half", "mcq half", "novelty half")
-    }
-    metrics = json.loads((clone / "artifacts" / "evals" / "mcq" / "embedded" / "half" / "metrics.json").read_text())
-    assert {row["metric"] for row in metrics["metrics"]} >= {"mcq_parse_rate", "mcq_total_variation"}
-
-
 def test_a_stage_that_is_killed_between_two_axes_goes_on_with_the_second(clone, first_run, environment, tiny_model):
     write_params_of(clone, environment, tiny_model, "sampling_seed=7")
     (clone / "stumble.py").write_text(f"import os\nif axis == 'mcq': os.kill(os.getpid(), {int(signal.SIGKILL)})\n")

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -65,15 +64,3 @@ def test_its_number_its_table_and_the_page(project):
     assert "Bias of coin flips" in table and "hard" in table
     page = (project / "reports" / "index.html").read_text()
     assert "Coin flips" in page and "Are coin flips fair?" in page
-
-
-def test_another_parameter_than_it_names_raises(project, environment):
-    evaluate = project / "pipeline" / "axes" / "coin_flips" / "evaluate.py"
-    text = evaluate.read_text()
-    evaluate.write_text(
-        text.replace("    evaluation, parts", "    run.params.generate.open.num_samples\n    evaluation, parts")
-    )
-    command = ["python", "-m", "pipeline.axes.coin_flips.evaluate", "--model", "embedded"]
-    result = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
-    evaluate.write_text(text)
-    assert result.returncode != 0 and "eval-coin-flips embedded reads the parameter generate" in result.stderr
