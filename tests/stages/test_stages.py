@@ -3,14 +3,12 @@
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from safetensors.numpy import load_file
 
 from pipeline.artifacts.tries import TrieStore
 from pipeline.axes.registry import METRICS
@@ -37,20 +35,6 @@ def edited(dag, tmp_path, key, value):
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(values))
     return path
-
-
-def test_adapters(dag):
-    for method in ("soft", "hard"):
-        directory = dag.root / "adapters" / "embedded" / method
-        names = {path.name for path in directory.iterdir()}
-        assert names == {"adapter_model.safetensors", "adapter_config.json", "train_log.jsonl", "provenance.json"}
-        weights = load_file(directory / "adapter_model.safetensors")
-        assert len(weights) == 28 and any(np.abs(value).max() > 0 for key, value in weights.items() if "lora_B" in key)
-        log = [json.loads(line) for line in (directory / "train_log.jsonl").read_text().splitlines()]
-        # 9 prompts, batches of 4 within an epoch: soft 2 x 3 steps, hard 18 draws in 5.
-        assert len(log) == {"soft": 6, "hard": 5}[method]
-    # Finished work leaves nothing unfinished, and no locks.
-    assert not [path for path in (dag.root / "unfinished").rglob("*") if not path.is_dir()]
 
 
 def test_metrics(dag):
@@ -193,15 +177,6 @@ def test_truncated_inputs_stop_before_any_work_and_lose_nothing(dag, tmp_path):
     with pytest.raises(ArtifactError, match=r"train\.parquet is truncated"):
         dag.run("discretize@soft", prompts=[broken], output=tmp_path / "out.parquet")
     assert TrieStore(tries.parent)
-
-
-def test_errors_reach_the_user_as_one_sentence(dag):
-    command = [sys.executable, "-m", "pipeline.stages.discretize", "--params", str(dag.params), "--space", "nope"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert result.returncode == 1 and result.stderr == (
-        "error: pipeline.stages.discretize has no run --space nope: there are --space soft; --space hard; "
-        "--space eval\n"
-    )
 
 
 def test_recorded_results_make_the_same_report(dag, report, tmp_path, one_figure):

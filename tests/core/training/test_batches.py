@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from pipeline.core.training.batches import (
     collate,
     depth_first_order,
-    into_sequences,
     plan_passes,
     share_passes,
 )
@@ -42,27 +41,6 @@ def loss_of(examples, in_step):
     return soft_target_loss(torch.stack(logits), collate(examples, 0, in_step).targets).item()
 
 
-def test_merged_paths_are_the_paths_apart():
-    trie = random_trie(1)
-    merged = soft_example(PROMPT, trie, np.random.default_rng(0), 12)
-    rng = np.random.default_rng(0)
-    apart = [soft_example(PROMPT, trie, rng) for _ in range(12)]
-    assert merged.num_inputs < sum(example.num_inputs for example in apart) / 2
-    assert loss_of([merged], 1) == pytest.approx(loss_of(apart, 12), rel=1e-5)
-    assert merged.longest == max(example.longest for example in apart)
-
-
-def test_merged_completions_ask_for_the_distribution_of_their_next_tokens():
-    example = hard_example(PROMPT, [[1, 2, END], [1, 3, END], [1, END], [1, 2, END]])
-    assert example.tree.tokens.tolist() == [1, 2, 3] and example.tree.parents.tolist() == [ROOT, 0, 0]
-    # Positions of the three-token completions weigh 1/3 of 1/4 each, those of "1 $" 1/2 of 1/4.
-    assert example.weights.tolist() == pytest.approx([3 / 12 + 1 / 8, 3 / 12 + 1 / 8, 2 / 12, 1 / 12])
-    ids, probabilities = (values[slice(*example.offsets[1:3])] for values in (example.token_ids, example.probabilities))
-    expected = {2: 4 / 9, 3: 2 / 9, END: 3 / 9}
-    assert dict(zip(ids.tolist(), probabilities.tolist(), strict=True)) == pytest.approx(expected)
-    assert example.sequences == 4
-
-
 def test_a_terminator_alone_is_a_completion():
     example = hard_example(PROMPT, [[END], [END]])
     assert len(example.tree) == 0 and example.nodes.tolist() == [ROOT] and example.longest == 4
@@ -89,15 +67,6 @@ def test_depth_first_order():
         # Down to a child, or to a sibling of the last node or of one of its ancestors.
         assert after[:-1] == before[: len(after) - 1]
     assert len({tuple(path) for path in paths}) == len(tree)
-
-
-def test_cutting_into_sequences_does_not_change_the_loss():
-    example = soft_example(PROMPT, random_trie(2), np.random.default_rng(0), 30)
-    parts = into_sequences(example)
-    assert loss_of(parts, 1) == pytest.approx(loss_of([example], 1), rel=1e-5)
-    assert all(part.tree.is_chain for part in parts)
-    paths = [tuple(part.tree.path(node)) for part in parts for node in part.nodes.tolist()]
-    assert sorted(paths) == sorted(tuple(example.tree.path(node)) for node in example.nodes.tolist())
 
 
 def test_passes_stay_within_their_limits():

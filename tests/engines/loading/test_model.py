@@ -58,19 +58,6 @@ def test_adapter_in_effect(model_config, tmp_path):
         load_adapter(load_model(model_config, device="cpu"), tmp_path / "trained", [5])
 
 
-def test_position_logits_equal_the_full_forward_pass(model):
-    ids = torch.randint(5, 250, (3, 7))
-    mask = torch.ones_like(ids)
-    rows, columns = torch.tensor([0, 0, 1, 2]), torch.tensor([2, 6, 3, 0])
-    gathered = position_logits(model)
-    assert gathered.gathers_hidden
-    with torch.no_grad():
-        expected = model(input_ids=ids, attention_mask=mask).logits[rows, columns]
-        states = gathered.states(ids, mask, rows, columns)
-        assert states.shape == (4, model.config.hidden_size)
-        torch.testing.assert_close(gathered.head(states), expected, rtol=1e-5, atol=1e-5)
-
-
 def test_position_logits_fall_back_where_the_head_is_more_than_linear(model, monkeypatch):
     plain = type(model).forward
 

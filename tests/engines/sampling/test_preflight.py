@@ -184,17 +184,3 @@ def test_answers_that_are_all_alike_are_no_check(llama):
     warning = preflight_law.power_warning(preflight_law.power(checks))
     assert "would hardly show an engine's top_p 0.95 (noticed in 0% of runs), top_k 50" in warning
     assert preflight_law.power_warning({"top_p 0.95": 0.95}) is None
-
-
-def test_the_most_random_requests_are_chosen(monkeypatch):
-    # The law behind a request is Bernoulli(last token / 100).
-    def bernoulli(model, rows):
-        p = torch.tensor([row[-1] / 100 for row in rows], dtype=torch.float64)
-        return torch.stack([p, 1 - p], dim=1).log()
-
-    monkeypatch.setattr(preflight_law, "next_log_probabilities", bernoulli)
-    requests = {str(ids): ids for ids in ([0], [1, 30], [90], [1, 50], [40], [100])}
-    chosen = preflight_law.most_random(None, requests, 3)
-    assert [ids[-1] for ids in chosen.values()] == [50, 40, 30]
-    monkeypatch.setattr(preflight_law, "MOST_CANDIDATES", 2)
-    assert list(preflight_law.most_random(None, requests, 9).values()) == [[1, 50], [0]]

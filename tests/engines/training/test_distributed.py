@@ -160,17 +160,6 @@ def three_processes(monkeypatch):
     return ProcessGroup(0, 3, torch.device("cpu"), shards=False), said
 
 
-def test_gradients_are_summed_in_float32(three_processes):
-    group, said = three_processes
-    parameters = [torch.nn.Parameter(torch.zeros(2, 3)), torch.nn.Parameter(torch.zeros(4, dtype=torch.bfloat16))]
-    parameters[0].grad = torch.arange(6.0).reshape(2, 3)
-    # The second parameter has a gradient in another process only.
-    said["added"] = torch.tensor([*[10.0] * 6, 1, 2, 3, 4])
-    group.sum_gradients(parameters)
-    assert torch.equal(parameters[0].grad, torch.tensor([[10.0, 11, 12], [13, 14, 15]]))
-    assert torch.equal(parameters[1].grad, torch.tensor([1, 2, 3, 4], dtype=torch.bfloat16))
-
-
 def test_processes_that_see_different_checkpoints_are_told(three_processes):
     group, said = three_processes
     said["others"] = [4, 4]
