@@ -13,7 +13,6 @@ import yaml
 from pipeline.artifacts.tries import TrieStore
 from pipeline.axes.registry import METRICS
 from pipeline.config.params import load_params
-from pipeline.core.statistics.intervals import over_families
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.stages import PIECES
 from pipeline.errors import ArtifactError, ModelError
@@ -35,29 +34,6 @@ def edited(dag, tmp_path, key, value):
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(values))
     return path
-
-
-def test_metrics(dag):
-    for condition in CONDITIONS:
-        directory = dag.root / "evals" / "structured" / "embedded" / condition
-        content = json.loads((directory / "metrics.json").read_text())
-        rows = {(row["split"], row["family"], row["metric"]): row for row in content["metrics"]}
-        per_prompt = pd.read_parquet(directory / "per_prompt.parquet")
-        for split, families in (("ood", 3), ("unseen", 3)):
-            members = per_prompt[per_prompt["split"] == split]
-            valid = rows[split, "", "valid_rate"]
-            assert valid["value"] == members["num_valid"].sum() / members["num_samples"].sum()
-            assert valid["n"] == members["num_samples"].sum()
-            kl = rows[split, "", "logit_kl_nats"]
-            values = members["logit_kl_nats"].to_numpy(), members["family"].to_numpy()
-            assert kl["value"] == pytest.approx(over_families(*values, "family_mean"))
-            assert kl["ci_low"] <= kl["value"] <= kl["ci_high"]
-            w1 = rows[split, "", "wasserstein_1_normalised"]
-            assert (w1["value"] is None) == (w1["undefined"] > 0)
-            # A perfect sampler of as many valid answers, so undefined where there are none.
-            assert (w1["floor"] is None) == (w1["value"] is None) and (w1["floor"] is None or w1["floor"] > 0)
-            assert sum(content["failures"][split].values()) == (members["num_samples"] - members["num_valid"]).sum()
-            assert members["family"].nunique() == families
 
 
 def test_every_run_has_a_record_that_fits_what_is_there(dag):

@@ -147,24 +147,15 @@ def test_the_number_of_processes_must_be_the_configured_one(monkeypatch):
         process_group("fsdp", 2).__enter__()
 
 
-@pytest.fixture
-def three_processes(monkeypatch):
-    """A group of which this process is one; what the others would add to sums and say is set by the test."""
-    said = {"others": [], "added": None}
-    monkeypatch.setattr(torch.distributed, "all_reduce", lambda values: values.add_(said["added"]))
-
+def test_processes_that_see_different_checkpoints_are_told(monkeypatch):
     def gather(found, mine):
-        found[:] = [mine, *said["others"]]
+        found[:] = [mine, *others]
 
     monkeypatch.setattr(torch.distributed, "all_gather_object", gather)
-    return ProcessGroup(0, 3, torch.device("cpu"), shards=False), said
-
-
-def test_processes_that_see_different_checkpoints_are_told(three_processes):
-    group, said = three_processes
-    said["others"] = [4, 4]
+    group = ProcessGroup(0, 3, torch.device("cpu"), shards=False)
+    others = [4, 4]
     group.check_same_step(4)
-    said["others"] = [4, 0]
+    others = [4, 0]
     with pytest.raises(ConfigError, match=r"checkpoints of steps \[0, 4\]; .* a file system that all of them share"):
         group.check_same_step(4)
 
