@@ -8,32 +8,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from pipeline.artifacts.tries import TrieStore
 from pipeline.axes.registry import METRICS
 from pipeline.config.params import load_params
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.stages import PIECES
-from pipeline.errors import ArtifactError, ModelError
+from pipeline.errors import ArtifactError
 from pipeline.record.provenance import run_identity, sha256_path
 from pipeline.report.evaluations import METRIC_COLUMNS
 from pipeline.runs.costs import record_paths
 from tests.conftest import ROOT
-from tests.stages.conftest import AXES, CONDITIONS, run_stage
-
-
-def edited(dag, tmp_path, key, value):
-    """The parameters with one value replaced."""
-    values = yaml.safe_load(dag.params.read_text())
-    *parents, last = key.split(".")
-    section = values
-    for parent in parents:
-        section = section[parent]
-    section[last] = value
-    path = tmp_path / "params.yaml"
-    path.write_text(yaml.safe_dump(values))
-    return path
+from tests.stages.conftest import AXES, run_stage
 
 
 def test_every_run_has_a_record_that_fits_what_is_there(dag):
@@ -89,15 +75,6 @@ def test_generation_resumes_by_sample_and_gives_the_same_table(dag, tmp_path, mo
     pd.testing.assert_frame_equal(pd.read_parquet(output), before)
 
 
-def test_metrics_do_not_need_a_model(dag, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.engines.loading.model.load_model", None)
-    monkeypatch.setattr("pipeline.engines.loading.model.load_tokenizer", None)
-    dag.run("eval-structured@embedded", output=tmp_path / "again")
-    for condition in (*CONDITIONS, "ssot"):
-        written = (tmp_path / "again" / condition / "metrics.json").read_text()
-        assert written == (dag.evals("structured", condition) / "metrics.json").read_text()
-
-
 @pytest.fixture(scope="module")
 def report(dag, tmp_path_factory):
     """The run of the report on all evaluations and adapters, with every figure, and its directory."""
@@ -128,13 +105,6 @@ def test_report(dag, report):
     assert all(path.with_suffix(".pdf").read_bytes().startswith(b"%PDF") for path in figures)
     # What the page may load: nothing from anywhere.
     assert "default-src 'none'" in (directory / "index.html").read_text()
-
-
-def test_a_terminator_that_is_no_token(dag, tmp_path):
-    params = edited(dag, tmp_path, "models.embedded.terminator", "<end_of_turn>")
-    with pytest.raises(ModelError, match="'<end_of_turn>' is not a token"):
-        run_stage(params, "check-model@embedded", output=tmp_path / "report.json")
-    assert not (tmp_path / "report.json").exists()
 
 
 def test_truncated_inputs_stop_before_any_work_and_lose_nothing(dag, tmp_path):

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,7 +63,8 @@ def test_passes_stay_within_their_limits():
         assert max(map(len, passes)) <= rows
         if tokens is not None:
             assert max(collate(members, 0).input_ids.numel() for members in passes) <= tokens
-        assert sorted(id(part) for members in passes for part in members) == sorted(map(id, examples))
+        parts = [part for members in passes for part in members]
+        assert sum(part.weights.sum() for part in parts) == pytest.approx(sum(each.weights.sum() for each in examples))
 
 
 def test_single_sequences_keep_their_order():

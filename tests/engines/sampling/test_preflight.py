@@ -85,18 +85,6 @@ def test_the_pipelines_engine_samples_the_law(opened):
     assert found["p_value"] == min(1, 4 * min(found["p_value_together"], *found["p_values"].values()))
 
 
-def test_exact_laws_are_the_softmax_by_text(opened):
-    with torch.inference_mode():
-        softmax = opened.model(input_ids=torch.tensor([opened.ids])).logits[0, -1].double().softmax(-1)
-    expected = Counter()
-    for token, probability in enumerate(softmax.tolist()):
-        ends = token in opened.stops
-        expected["" if ends else opened.tokenizer.decode([token]), "stop" if ends else "length"] += probability
-    (only,) = opened.checks(texts=TEXTS[:1])
-    whole = {each: value for each, value in expected.items() if "\N{REPLACEMENT CHARACTER}" not in each[0]}
-    assert only.law == pytest.approx(whole, rel=1e-4, abs=1e-8)
-
-
 def test_turn_ends_and_numbers(opened):
     arguments = opened.config.chat.template_arguments
     preflight.check_turn_end(opened.tokenizer, arguments, opened.terminator)

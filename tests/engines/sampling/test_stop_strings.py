@@ -5,7 +5,6 @@ import pytest
 from transformers import LlamaConfig
 
 from pipeline.engines.sampling.generate import generate_prompts
-from pipeline.engines.sampling.samplers import first_stop
 from tests.engines.scoring.models import SHAPE, tiny
 
 SHAPE = SHAPE | {"vocab_size": 97, "num_hidden_layers": 3}
@@ -51,8 +50,3 @@ def test_stop_strings_end_an_answer_and_are_no_part_of_it(model, tokenizer):
         assert answer.finish_reason == ("length" if end < 0 else "stop")
     (early,) = decode(model, tokenizer, prompts[1:2], stops=(free[1][0],))
     assert (early.text, early.finish_reason) == ("", "stop") and early.num_tokens < 12
-
-
-def test_first_stop():
-    assert first_stop("a Question: b</s>", ("</s>", "Question:")) == 2
-    assert first_stop("abc", ("", "x")) == first_stop("", ("x",)) == -1
