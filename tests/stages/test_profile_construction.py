@@ -1,4 +1,4 @@
-"""What output spaces and tries take to build: a known construction, and the stage on a tiny tokenizer."""
+"""What output spaces and tries take to build: the stage on a tiny tokenizer."""
 
 import pandas as pd
 import pytest

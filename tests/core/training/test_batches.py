@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.training.batches import (
-    collate,
-    depth_first_order,
-    plan_passes,
-    share_passes,
-)
+from pipeline.core.training.batches import collate, depth_first_order, plan_passes, share_passes
 from pipeline.core.training.examples import hard_example, soft_example
 from pipeline.core.tries.token_tree import ROOT, merge_sequences
 from pipeline.core.tries.trie import build_trie

@@ -8,16 +8,8 @@ import torch
 
 from pipeline.core.laws.discretize import OutputSpace
 from pipeline.core.training.batches import collate
-from pipeline.core.training.examples import (
-    anchor_example,
-    family_balanced_order,
-    sample_string,
-    training_steps,
-)
-from pipeline.core.training.objectives import (
-    cross_entropy,
-    forward_kl,
-)
+from pipeline.core.training.examples import anchor_example, family_balanced_order, sample_string, training_steps
+from pipeline.core.training.objectives import cross_entropy, forward_kl
 from pipeline.errors import ConfigError
 
 
