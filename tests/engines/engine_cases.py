@@ -47,25 +47,16 @@ def collect(engine, requests):
 
 
 @torch.inference_mode()
-def two_token_law(model, tokenizer, request, stop_ids, top_p=1.0):
+def two_token_law(model, tokenizer, request, stop_ids):
     """Probability of (text, num_tokens, finish_reason) by enumeration of all pairs of tokens."""
-
-    def nucleus(law):
-        order = law.argsort(descending=True, stable=True)
-        before = law[order].cumsum(0) - law[order]
-        kept = torch.zeros_like(law)
-        kept[order[before < top_p]] = law[order[before < top_p]]
-        return kept / kept.sum()
-
     law = Counter()
-    first = nucleus(next_log_probabilities(model, request.prompt_ids).exp())
-    tokens = [token for token in range(len(first)) if first[token] > 0]
-    rows = torch.tensor([[*request.prompt_ids, token] for token in tokens])
-    for token, logits in zip(tokens, model(input_ids=rows).logits[:, -1].double(), strict=True):
+    first = next_log_probabilities(model, request.prompt_ids).exp()
+    rows = torch.tensor([[*request.prompt_ids, token] for token in range(len(first))])
+    for token, logits in enumerate(model(input_ids=rows).logits[:, -1].double()):
         if token in stop_ids:
             law["", 1, "stop"] += float(first[token])
             continue
-        second = nucleus(logits.softmax(-1)) * first[token]
+        second = logits.softmax(-1) * first[token]
         for last, probability in enumerate(second.tolist()):
             stops = last in stop_ids
             kept = [token] if stops else [token, last]

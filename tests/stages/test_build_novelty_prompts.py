@@ -11,7 +11,6 @@ from pipeline.config.prompts import NoveltyPromptsConfig
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.prompt_sets import NOVELTY, read_novelty_prompts, source_revision
-from tests.conftest import ROOT
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ROWS = [
@@ -97,9 +96,3 @@ def test_a_data_set_in_the_hubs_format(tmp_path, monkeypatch):
         pd.read_parquet(path).rename(columns={"prompt": "text"}).to_parquet(path)
     with pytest.raises(ArtifactError, match="split 'curated' has no field 'prompt'; it has id, category, text"):
         read(directory)
-
-
-def test_the_projects_own_prompts():
-    prompts = read(ROOT / "data" / "novelty_prompts.jsonl")
-    curated = [prompt for prompt in prompts if prompt.split == "curated"]
-    assert len(curated) == 20 and len(prompts) == 30 and len({prompt.text for prompt in prompts}) == 30

@@ -9,7 +9,6 @@ import yaml
 from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.config.params import load_params
 from pipeline.dag.execution import named_run
-from pipeline.engines.sampling import conditioned_engine
 from pipeline.engines.sampling.generate import sample_seeds
 from pipeline.engines.sampling.text_engine import EngineError
 from pipeline.errors import ConfigError
@@ -149,8 +148,4 @@ def test_constrained_decoding_is_refused_before_anything_is_loaded(dag, with_eng
     with pytest.raises(ConfigError, match=f"engine.kind: {kind} cannot restrict decoding to a trie"):
         run_stage(
             with_engine(kind), "generate-baselines-structured@embedded-constrained", output=tmp_path / "x.parquet"
-        )
-    with pytest.raises(ConfigError, match="cannot restrict decoding"):
-        conditioned_engine.open_engine(
-            load_params(with_engine(kind)), "embedded", "constrained", tmp_path, tmp_path / "no.json", "probe"
         )

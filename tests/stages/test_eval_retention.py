@@ -142,15 +142,6 @@ def test_without_another_condition_there_is_nothing_to_compare(files, conditions
     assert len(tests) == 0
 
 
-def test_some_tasks_only(files, tmp_path):
-    params, paths, _ = files
-    metrics, _ = evaluate(with_settings(params, tmp_path / "few.yaml", tasks=["tinyMMLU", "tinyGSM8k"]), paths)
-    columns = {"tinyMMLU", "tinyGSM8k (strict)", "tinyGSM8k (flexible)", "all"}
-    assert {row["split"] for row in metrics} == {*columns, "tinyGSM8k"}
-    metrics, _ = evaluate(with_settings(params, tmp_path / "one.yaml", tasks=["tinyMMLU"]), paths)
-    assert {row["split"] for row in metrics} == {"tinyMMLU", "all"}
-
-
 def test_missing_items_and_impossible_values_are_named(files):
     params, paths, own = files
     table = read_table(own, ("task", "value"))

@@ -91,25 +91,6 @@ def test_every_stage_survives_sigkill(killed):
     assert set(counts) >= MODULES - OUTSIDE_THE_DAG - TOGETHER and all(counts.values())
 
 
-CARELESS = (
-    "import sys, time\n"
-    "with open(sys.argv[1], 'w') as file:\n"
-    "    for part in ('a', 'b'):\n"
-    "        end = time.process_time() + 0.2\n"
-    "        while time.process_time() < end: pass\n"
-    "        file.write(part); file.flush()\n"
-)
-
-
-def test_the_examination_notices_a_stage_that_writes_in_place(tmp_path, monkeypatch):
-    (tmp_path / "careless.py").write_text(CARELESS)
-    monkeypatch.chdir(tmp_path)
-    job = kills.Job("careless", "careless", ["output"], [tmp_path / "output"])
-    times, errors = kills.examine(job, tmp_path / "log", [0.75])
-    assert times == 1 and "damaged" in errors[0]
-    assert kills.examine(job, tmp_path / "log", []) == (0, [])
-
-
 def finished(scratch: Path) -> set[bytes]:
     """Complete lines of finished work in a scratch directory."""
     lines = (line for path in scratch.rglob("values.jsonl") for line in path.read_bytes().splitlines(keepends=True))

@@ -11,13 +11,11 @@ import pandas as pd
 import pytest
 
 from pipeline.artifacts.prompts import read_prompts
-from pipeline.artifacts.tries import open_tries
 from pipeline.compose import compose_params, write_files
 from pipeline.config.params import load_params
 from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.engines.loading.model import next_log_probabilities
 from tests.conftest import ROOT, TINY_OVERRIDES
-from tests.core.conftest import leaf_sequences
 from tests.stages.conftest import Dag
 
 pytestmark = pytest.mark.slow
@@ -74,26 +72,6 @@ def tutorial(mine, tiny_model, tmp_path_factory):
             dag.run(*(f"{part}-laws@embedded-{condition}" for part in ("generate", "exact")))
         dag.run("eval-laws@embedded")
     return dag
-
-
-def test_the_tries_that_soft_trains_on_hold_every_dish_with_its_probability(tutorial):
-    store = open_tries(tutorial.root / "tries" / "embedded" / "soft")
-    prompts = read_prompts(tutorial.root / "prompts" / "train.parquet")
-    assert len(prompts) == 9 and set(store) == {prompt.prompt_id for prompt in prompts}
-    params = load_params(tutorial.params)
-    tokenizer = open_model(
-        params.models["embedded"], tutorial.root / "models" / "embedded.json", None, prompts[0].text
-    ).tokenizer
-    for prompt in prompts:
-        trie = store[prompt.prompt_id]
-        found = {}
-        for sequence in leaf_sequences(trie):
-            mass = 1.0
-            for place, token in enumerate([*sequence, trie.terminator]):
-                ids, probabilities = trie.next_tokens(sequence[:place])
-                mass *= probabilities[list(ids).index(token)]
-            found[tokenizer.decode(sequence)] = mass
-        assert found == pytest.approx(dict(zip(prompt.law.strings, prompt.law.probabilities, strict=True)))
 
 
 def test_the_exact_figures_are_those_of_the_model_asked_token_by_token(tutorial):

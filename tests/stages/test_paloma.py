@@ -12,7 +12,7 @@ import yaml
 
 from pipeline.axes.paloma import score as score_paloma
 from pipeline.config.params import load_params
-from pipeline.errors import ArtifactError, ConfigError, ModelError
+from pipeline.errors import ArtifactError, ConfigError
 from tests.stages.conftest import run_stage
 
 
@@ -63,12 +63,6 @@ def score(root: Path, condition: str, output: Path, params: Path | None = None) 
     return pd.read_parquet(output)
 
 
-def journals(params: Path) -> list[Path]:
-    """Of unfinished work on the base checkpoint."""
-    unfinished = Path(load_params(params).artifacts) / "unfinished" / "score-paloma" / "embedded-base"
-    return list(unfinished.rglob("*.jsonl"))
-
-
 def changed(root: Path, tmp_path: Path, **paloma) -> Path:
     values = yaml.safe_load((root / "params.yaml").read_text())
     values["paloma"] |= paloma
@@ -101,33 +95,6 @@ def test_scores(workplace, scored):
     soft = pd.read_parquet(scored / "soft.parquet")
     assert not np.allclose(soft["nll_nats"], table["nll_nats"])
     assert (soft["num_tokens"] == table["num_tokens"]).all()
-
-
-def test_a_failure_keeps_what_was_scored(workplace, scored, tmp_path, monkeypatch):
-    from pipeline.engines.scoring.perplexity import PerplexityScorer
-
-    monkeypatch.setattr(score_paloma, "CHUNK_BYTES_PER_TOKEN", 2)
-    calls, original = [], PerplexityScorer.score
-
-    def failing(self, texts, bos):
-        if len(calls) == 2:
-            raise ModelError("out of luck")
-        calls.append(len(texts))
-        return original(self, texts, bos)
-
-    monkeypatch.setattr(PerplexityScorer, "score", failing)
-    with pytest.raises(ModelError, match="out of luck"):
-        score(workplace, "base", tmp_path / "base.parquet")
-    assert journals(workplace / "params.yaml") and not (tmp_path / "base.parquet").exists()
-    first = sum(calls)
-    calls.clear()
-    monkeypatch.setattr(
-        PerplexityScorer, "score", lambda self, texts, bos: calls.append(len(texts)) or original(self, texts, bos)
-    )
-    found, whole = score(workplace, "base", tmp_path / "base.parquet"), pd.read_parquet(scored / "base.parquet")
-    assert sum(calls) == len(whole) - first and first > 0
-    np.testing.assert_allclose(found["nll_nats"], whole["nll_nats"], rtol=1e-4)
-    assert not journals(workplace / "params.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -171,11 +138,6 @@ def test_both_variants_where_the_model_has_a_bos_token(bos_workplace, scored):
     metrics, _ = evaluate(bos_workplace, bos_workplace / "scores", bos_workplace / "evals")["soft"]
     both = ("perplexity", "bits_per_byte")
     assert {row["metric"] for row in metrics} == {*both, *(f"{name}_without_bos" for name in both)}
-
-
-def test_a_model_without_bos_is_scored_once(workplace, scored, tmp_path):
-    found = score(workplace, "base", tmp_path / "base.parquet", changed(workplace, tmp_path, bos=["none"]))
-    pd.testing.assert_frame_equal(found, pd.read_parquet(scored / "base.parquet"))
 
 
 def evaluate(workplace, scores: Path, output: Path) -> dict[str, tuple[list[dict], pd.DataFrame]]:

@@ -1,8 +1,5 @@
-"""What output spaces and tries take to build: a known construction, and the stage on a tiny tokenizer."""
+"""What output spaces and tries take to build: the stage on a tiny tokenizer."""
 
-import time
-
-import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -12,28 +9,7 @@ from pipeline.artifacts.unavailable import why_unavailable
 from pipeline.config.params import load_params
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
-from pipeline.stages.profile_construction import measure_construction
 from tests.stages.conftest import run_stage
-
-
-def test_time_and_peak_of_a_known_construction():
-    calls, held = [], np.ones(2_000_000)
-
-    def build() -> int:
-        calls.append(1)
-        time.sleep(0.02)
-        # 8 MB each; nothing of it is left at the end, and what was there before does not count.
-        first = held[:1_000_000] - 1
-        second = first + 1
-        return len(second)
-
-    started = time.perf_counter()
-    built, seconds, peak = measure_construction(build)
-    elapsed = time.perf_counter() - started
-    assert built == 1_000_000 and len(calls) == 2
-    # Without the other construction, whose memory is measured.
-    assert 0.02 <= seconds <= elapsed - 0.02
-    assert 16e6 <= peak < 17e6
 
 
 def test_construction_is_measured_prompt_by_prompt(tiny_params, tmp_path):

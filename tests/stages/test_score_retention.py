@@ -165,20 +165,6 @@ def gsm8k_rows(number):
     ]
 
 
-def hub_copy(folder, config, splits):
-    """A data set in the layout of the hub, whose card names its configurations and files."""
-    (folder / config).mkdir(parents=True)
-    for split, rows in splits.items():
-        pd.DataFrame(rows).to_parquet(folder / config / f"{split}-00000-of-00001.parquet")
-    files = [{"split": split, "path": f"{config}/{split}-*"} for split in splits]
-    card = yaml.safe_dump({"configs": [{"config_name": config, "data_files": files}]})
-    (folder / "README.md").write_text(f"---\n{card}---\n")
-
-
-def lists(data):
-    return {split: rows.to_list() for split, rows in data.items()}
-
-
 def test_the_whole_of_gsm8k(run, params, source, tmp_path, capsys, monkeypatch):
     rows = {"train": gsm8k_rows(8), "test": gsm8k_rows(4)}
     (source / "gsm8k").mkdir()
@@ -236,11 +222,3 @@ def test_bad_data_is_named_before_the_model_is_loaded(run, source, monkeypatch, 
     edit(source)
     with pytest.raises(ArtifactError, match=message):
         run()
-
-
-def test_a_copy_of_the_hubs_repository(params, tmp_path):
-    expected = read_task(load_params(params).retention, "tinyMMLU", {})
-    assert set(expected) == {"test", "dev"}
-    hub_copy(tmp_path / "copies" / "tinyMMLU", "all", lists(expected))
-    settings = with_settings(params, source=str(tmp_path / "copies"))
-    assert lists(read_task(settings, "tinyMMLU", {})) == lists(expected)

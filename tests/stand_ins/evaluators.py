@@ -24,7 +24,7 @@ def save_tokenizer(directory: Path, special: dict[str, str], template: str | Non
     return wrapped
 
 
-def save_classifier(directory: Path, num_labels: int = 2) -> Path:
+def save_classifier(directory: Path) -> Path:
     """A DeBERTa-v3 (relative attention in buckets, as the benchmark's) with random weights."""
     import torch
     from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
@@ -47,7 +47,7 @@ def save_classifier(directory: Path, num_labels: int = 2) -> Path:
         position_biased_input=False,
         type_vocab_size=0,
         pad_token_id=tokenizer.pad_token_id,
-        num_labels=num_labels,
+        num_labels=2,
     )
     model = DebertaV2ForSequenceClassification(config)
     # Random weights of the usual size give the same probability to every pair.
@@ -64,7 +64,7 @@ GEMMA_TEMPLATE = (
 )
 
 
-def save_reward_model(directory: Path, template: str = GEMMA_TEMPLATE, dtype: str = "float32") -> Path:
+def save_reward_model(directory: Path, template: str = GEMMA_TEMPLATE) -> Path:
     """A Gemma 2 sequence classifier with one output and random weights; its tokenizer adds a BOS token."""
     import torch
     from transformers import Gemma2Config, Gemma2ForSequenceClassification
@@ -89,5 +89,5 @@ def save_reward_model(directory: Path, template: str = GEMMA_TEMPLATE, dtype: st
     model = Gemma2ForSequenceClassification(config)
     # Rewards between the lowest and the highest threshold of the ratings.
     model.score.weight.data.mul_(30)
-    model.to(getattr(torch, dtype)).save_pretrained(directory)
+    model.save_pretrained(directory)
     return directory

@@ -129,10 +129,5 @@ def gemma3() -> PreTrainedTokenizerFast:
     tokenizer.add_special_tokens(_special([*control, *turns]))
     _bos_before_text(tokenizer, "<bos>")
     return _wrapped(
-        tokenizer,
-        templates.GEMMA3,
-        bos_token="<bos>",
-        eos_token="<eos>",
-        pad_token="<pad>",
-        unk_token="<unk>",
+        tokenizer, templates.GEMMA3, bos_token="<bos>", eos_token="<eos>", pad_token="<pad>", unk_token="<unk>"
     )

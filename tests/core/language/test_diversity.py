@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.language.diversity import (
-    chao_wang_jost_entropy,
-    expected_distinct,
-)
+from pipeline.core.language.diversity import chao_wang_jost_entropy, expected_distinct
 
 
 def test_expected_distinct_equals_all_subsets():

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.axes.novelty.evaluate import metric_names
 from pipeline.core.language.novelty import (
     distinct,
     generation_ratings,
@@ -118,10 +117,3 @@ def test_a_similarity_at_the_threshold_is_not_above_it():
     responses = [["one two three four five six", "a b c d e f"]]
     for value, expected in ((0.102, [[0, 1]]), (0.1021, [[0, 0]])):
         assert partition_responses(responses, lambda pairs, v=value: np.full(len(pairs), v), 0.102) == expected
-
-
-def test_papers_names_are_for_the_benchmarks_evaluators():
-    assert metric_names("deberta", "skywork") == {"distinct": "distinct", "utility": "utility"}
-    assert metric_names("deberta", "likelihood") == {"distinct": "distinct", "utility": "utility_stand_in"}
-    for reward in ("skywork", "likelihood"):
-        assert metric_names("lexical", reward) == {"distinct": "distinct_lexical", "utility": "utility_stand_in"}

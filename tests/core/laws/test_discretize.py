@@ -12,7 +12,6 @@ from scipy import stats
 
 from pipeline.core.laws.discretize import discretize, kept_grid
 from pipeline.core.laws.families import get_family
-from pipeline.core.laws.family import Law
 from pipeline.errors import DomainError
 
 
@@ -68,11 +67,6 @@ def test_kept_grid_equals_the_materialised_one(lower, width, decimals, bins):
     if len(grid) > bins:
         grid = grid[np.linspace(0, len(grid) - 1, bins).astype(int)]
     np.testing.assert_array_equal(kept_grid(lower, upper, decimals, bins), grid)
-
-
-def test_too_few_decimals_is_an_error():
-    with pytest.raises(DomainError, match="raise num_decimals"):
-        discretize(Law("norm", {"loc": 0.5, "scale": 1e-4}), num_decimals=0, max_bins=10)
 
 
 def test_ends_of_the_grid_that_lie_on_a_quantile_are_kept():

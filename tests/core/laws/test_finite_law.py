@@ -8,13 +8,11 @@ from scipy import stats
 
 from pipeline.artifacts.output_spaces import OutputSpaceStore, write_output_spaces
 from pipeline.artifacts.prompts import read_prompts, write_prompts
-from pipeline.core.exact.trie_law import exact_law, leaf_index, string_log_probabilities
-from pipeline.core.laws.discretize import discretize, discretize_all, finite_space
+from pipeline.core.laws.discretize import discretize_all, finite_space
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.finite_law import FiniteLaw, categorical_law, numeric_law, smoothed_law
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.tries.trie import build_trie
 from pipeline.errors import DomainError
 
 TEXTS = st.text("abN ", min_size=1, max_size=5).filter(lambda text: text == text.strip())
@@ -51,21 +49,6 @@ def test_spellings_share_the_mass_of_their_class(counts):
     assert law.class_names == tuple(counts)
     np.testing.assert_allclose(law.class_probabilities, list(shares(counts).values()))
     assert len(law.strings) == 2 * len(counts)
-
-
-@given(WEIGHTS)
-def test_the_trie_of_texts_holds_the_law_whatever_begins_what(counts):
-    """Characters are tokens: strings that begin others, and prefixes that are shared."""
-    law = categorical_law(shares(counts))
-    space = discretize(law, num_decimals=5, max_bins=2)
-    assert list(space.values) == list(counts)
-    sequences = [[ord(character) for character in text] for text in law.strings]
-    trie = build_trie(sequences, space.probabilities, terminator=0)
-    edges = np.log(trie.edge_probabilities)
-    places = leaf_index(trie, sequences)
-    assert sorted(places) == list(range(len(counts)))
-    np.testing.assert_allclose(np.exp(string_log_probabilities(trie, edges))[places], law.probabilities)
-    assert exact_law(trie, edges).mass_off_trie == pytest.approx(0, abs=1e-12)
 
 
 @given(st.lists(st.integers(-500, 500), min_size=1, max_size=30), st.integers(0, 2))

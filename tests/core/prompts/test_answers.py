@@ -5,11 +5,7 @@ import math
 import pytest
 
 from pipeline.core.prompts.number_answers import Invalid, parse_number, parse_sample
-from pipeline.core.prompts.protocols import (
-    AnswerProtocol,
-    channel_answer,
-    tagged_answer,
-)
+from pipeline.core.prompts.protocols import AnswerProtocol, channel_answer, tagged_answer
 from pipeline.core.prompts.text_answers import normalise_answer
 
 REAL = (-math.inf, math.inf)

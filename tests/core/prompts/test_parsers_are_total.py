@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.prompts.multiple_choice import (
-    LETTERS,
-    McqFailure,
-    ParsedQuestion,
-    parse_mcq,
-    parse_mcq_released,
-)
+from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure, ParsedQuestion, parse_mcq, parse_mcq_released
 from pipeline.core.prompts.number_answers import Invalid, parse_number
 from pipeline.core.prompts.protocols import AnswerProtocol
 from pipeline.core.prompts.text_answers import normalise_answer

@@ -69,15 +69,9 @@ FORMS = (None, render)
 RECORDED = {
     "tinyMMLU": (["7ed804f776a636a5", "f6f293af6fc333a5"], {"acc_norm": 0.26, "acc": 0.26}),
     "tinyHellaswag": (["f423519d6395a6a0", "d8de639d94581f05"], {"acc_norm": 0.3, "acc": 0.3}),
-    "tinyTruthfulQA": (
-        ["3ca88d236da03173", "7af69337e9df9097"],
-        {"mc2": 0.42604309209, "acc": 0.2},
-    ),
+    "tinyTruthfulQA": (["3ca88d236da03173", "7af69337e9df9097"], {"mc2": 0.42604309209, "acc": 0.2}),
     "tinyWinogrande": (["b2ceeb9fac2f17fb", "1b6e412be09b00c7"], {"acc_norm": 0.5, "acc": 0.52}),
-    "tinyGSM8k": (
-        ["2e0c5d869bccecf6", "d16ec36567f77149"],
-        {"exact_match_strict": 0.34, "exact_match_flexible": 0.67},
-    ),
+    "tinyGSM8k": (["2e0c5d869bccecf6", "d16ec36567f77149"], {"exact_match_strict": 0.34, "exact_match_flexible": 0.67}),
 }
 """What lm-evaluation-harness 0.4.13 made of the shipped items: the beginning of the SHA-256 of all its requests in each
 of FORMS, and the means of its metrics for the responses below."""

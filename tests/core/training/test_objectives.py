@@ -5,24 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.special import log_softmax, rel_entr
 
 from pipeline.core.laws.discretize import OutputSpace
 from pipeline.core.training.batches import collate
-from pipeline.core.training.examples import (
-    anchor_example,
-    family_balanced_order,
-    sample_string,
-    soft_example,
-    training_steps,
-)
-from pipeline.core.training.objectives import (
-    Targets,
-    anchor_loss,
-    cross_entropy,
-    forward_kl,
-)
-from pipeline.core.tries.trie import build_trie
+from pipeline.core.training.examples import anchor_example, family_balanced_order, sample_string, training_steps
+from pipeline.core.training.objectives import cross_entropy, forward_kl
 from pipeline.errors import ConfigError
 
 
@@ -49,35 +36,6 @@ def test_gradient_of_the_cross_entropy_is_that_of_log_softmax(temperature, dtype
     torch.testing.assert_close(found, expected)
 
 
-POSITIONS, VOCABULARY = 6, 40
-
-
-@pytest.fixture
-def logits():
-    return torch.randn(2, POSITIONS, VOCABULARY, generator=torch.Generator().manual_seed(3)).unbind()
-
-
-def targets(ids, probabilities):
-    weights = torch.arange(1.0, POSITIONS + 1)
-    return Targets(torch.tensor(ids), torch.tensor(probabilities), weights / weights.sum())
-
-
-ONE_TOKEN = targets([[4]] * POSITIONS, [[1.0]] * POSITIONS)
-
-
-def laws(values):
-    return np.exp(log_softmax(values.detach().double().numpy(), axis=1))
-
-
-def test_divergence_from_the_base_checkpoint_is_the_sum_over_the_whole_vocabulary(logits):
-    own, base = logits
-    law, base_law = map(laws, logits)
-    expected = rel_entr(base_law, law).sum(axis=1) @ ONE_TOKEN.weights.numpy()
-    # The targets' temperature is theirs alone.
-    assert anchor_loss(own, ONE_TOKEN, 2.0, base).item() == pytest.approx(expected, rel=1e-5)
-    assert anchor_loss(base, ONE_TOKEN, 1.0, base).item() == pytest.approx(0, abs=1e-6)
-
-
 def test_a_reply_is_cut_at_the_longest_length_and_its_tokens_weigh_alike():
     example = anchor_example([1, 2, 3], [4, 5, 6, 7], 5)
     assert example.tree.tokens.tolist() == [4] and example.longest == 5
@@ -86,13 +44,6 @@ def test_a_reply_is_cut_at_the_longest_length_and_its_tokens_weigh_alike():
     np.testing.assert_allclose(batch.targets.weights, np.full(6, 1 / 6), rtol=1e-6)
     with pytest.raises(ConfigError, match="max_length: 3 is too small for an instruction of 3 tokens"):
         anchor_example([1, 2, 3], [4], 3)
-
-
-def test_soft_targets_are_the_tries():
-    trie = build_trie([[1, 2], [1, 3]], np.array([0.25, 0.75]), 9)
-    example = soft_example([7], trie, np.random.default_rng(0))
-    assert (example.offsets.tolist(), example.token_ids.tolist()) == ([0, 1, 3, 4], [1, 2, 3, 9])
-    assert example.probabilities.tolist() == pytest.approx([1, 0.25, 0.75, 1])
 
 
 def test_family_balanced_order():

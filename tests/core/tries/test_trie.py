@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.tries.trie import LEAF, build_trie
+from pipeline.core.tries.trie import build_trie
 
 END = 99
 
@@ -44,14 +44,6 @@ def test_equals_brute_force(case):
         np.testing.assert_allclose(targets, [children[token] for token in tokens.tolist()], rtol=1e-9)
     assert trie.edge_tokens.dtype == trie.edge_children.dtype == np.int32
     assert trie.edge_probabilities.dtype == np.float64
-
-
-def test_the_drawing_in_the_module_docstring():
-    trie = build_trie([[3], [3, 1], [3, 5]], np.array([0.5, 0.2, 0.3]), END)
-    assert trie.edge_offsets.tolist() == [0, 1, 4, 5, 6]
-    assert trie.edge_tokens.tolist() == [3, 1, 5, END, END, END]
-    assert trie.edge_children.tolist() == [1, 2, 3, LEAF, LEAF, LEAF]
-    np.testing.assert_allclose(trie.edge_probabilities, [1, 0.2, 0.3, 0.5, 1, 1])
 
 
 def test_sampled_paths_follow_the_pmf():

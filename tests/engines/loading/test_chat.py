@@ -4,12 +4,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from pipeline.engines.loading.chat import (
-    answer_terminator,
-    encode_messages,
-    encode_request,
-    render_request,
-)
+from pipeline.engines.loading.chat import answer_terminator, encode_messages, encode_request, render_request
 from pipeline.errors import ModelError
 
 

@@ -58,19 +58,6 @@ def test_adapter_in_effect(model_config, tmp_path):
         load_adapter(load_model(model_config, device="cpu"), tmp_path / "trained", [5])
 
 
-def test_position_logits_equal_the_full_forward_pass(model):
-    ids = torch.randint(5, 250, (3, 7))
-    mask = torch.ones_like(ids)
-    rows, columns = torch.tensor([0, 0, 1, 2]), torch.tensor([2, 6, 3, 0])
-    gathered = position_logits(model)
-    assert gathered.gathers_hidden
-    with torch.no_grad():
-        expected = model(input_ids=ids, attention_mask=mask).logits[rows, columns]
-        states = gathered.states(ids, mask, rows, columns)
-        assert states.shape == (4, model.config.hidden_size)
-        torch.testing.assert_close(gathered.head(states), expected, rtol=1e-5, atol=1e-5)
-
-
 def test_position_logits_fall_back_where_the_head_is_more_than_linear(model, monkeypatch):
     plain = type(model).forward
 
@@ -123,27 +110,16 @@ def test_weights_that_are_missing_are_named(model_config, stand_ins, tmp_path):
         load_model(replace(model_config, checkpoint=str(broken)), device="cpu")
 
 
-def fp4_value(code):
-    """E2M1: sign, two exponent bits with bias 1, one mantissa bit; without exponent a multiple of a half."""
-    sign, exponent, mantissa = -1 if code & 8 else 1, (code >> 1) & 3, code & 1
-    return sign * (mantissa / 2 if exponent == 0 else (1 + mantissa / 2) * 2 ** (exponent - 1))
+EXPERTS = "model.layers.1.mlp.experts.down_proj"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_mxfp4_experts_are_loaded_as_full_weights(model_config, stand_ins, dtype):
     config = replace(model_config, checkpoint=str(stand_ins["gpt_oss"]), attention="eager", dtype=dtype)
     model = load_model(config, device="cpu")
-    stored = load_file(stand_ins["gpt_oss"] / "model.safetensors")
-    name = "model.layers.1.mlp.experts.down_proj"
-    blocks, scales = stored[f"{name}_blocks"], stored[f"{name}_scales"]
-    assert blocks.dtype == torch.uint8 and blocks.shape == (4, 32, 2, 16)
-    weight = model.get_parameter(name)
-    assert weight.shape == (4, 64, 32) and {value.dtype for value in model.parameters()} == {getattr(torch, dtype)}
-    for expert, output, block, byte in [(0, 0, 0, 0), (3, 31, 1, 15), (2, 7, 1, 4)]:
-        packed, scale = int(blocks[expert, output, block, byte]), 2.0 ** (int(scales[expert, output, block]) - 127)
-        column = 32 * block + 2 * byte
-        assert weight[expert, column, output].item() == fp4_value(packed & 15) * scale
-        assert weight[expert, column + 1, output].item() == fp4_value(packed >> 4) * scale
+    assert load_file(stand_ins["gpt_oss"] / "model.safetensors")[f"{EXPERTS}_blocks"].dtype == torch.uint8
+    assert model.get_parameter(EXPERTS).shape == (4, 64, 32)
+    assert {value.dtype for value in model.parameters()} == {getattr(torch, dtype)}
     adapted = add_lora(model, config, rank=2, alpha=4, dropout=0.0)
     assert all(value.dtype == torch.float32 for value in adapted.parameters() if value.requires_grad)
 

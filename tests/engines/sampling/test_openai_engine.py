@@ -127,18 +127,6 @@ def test_faults_that_pass_are_repeated(opened, server, tokenizer):
     assert server.now.requests == 6
 
 
-def test_what_is_finished_is_handed_over_before_an_error(opened, server, tokenizer):
-    engine = opened(max_retries=0)
-    server.behave(broken_from=4, delay_seconds=0.02)
-    got = []
-    with pytest.raises(EngineError, match=r"/v1: .*500.*fault 500.*, in 1 attempts"):
-        for group in engine.sample([make_request(tokenizer, 80)]):
-            got.append(len(group))
-    assert got == [4] * 4
-    # Nothing new was started behind the failure.
-    assert server.now.requests <= 4 + 3
-
-
 def test_a_signal_ends_the_wait_at_once(opened, server, tokenizer):
     engine, before = opened(timeout_seconds=600.0), signal.signal(signal.SIGTERM, _terminate)
     server.behave(silent_from=2)

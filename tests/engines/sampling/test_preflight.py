@@ -85,18 +85,6 @@ def test_the_pipelines_engine_samples_the_law(opened):
     assert found["p_value"] == min(1, 4 * min(found["p_value_together"], *found["p_values"].values()))
 
 
-def test_exact_laws_are_the_softmax_by_text(opened):
-    with torch.inference_mode():
-        softmax = opened.model(input_ids=torch.tensor([opened.ids])).logits[0, -1].double().softmax(-1)
-    expected = Counter()
-    for token, probability in enumerate(softmax.tolist()):
-        ends = token in opened.stops
-        expected["" if ends else opened.tokenizer.decode([token]), "stop" if ends else "length"] += probability
-    (only,) = opened.checks(texts=TEXTS[:1])
-    whole = {each: value for each, value in expected.items() if "\N{REPLACEMENT CHARACTER}" not in each[0]}
-    assert only.law == pytest.approx(whole, rel=1e-4, abs=1e-8)
-
-
 def test_turn_ends_and_numbers(opened):
     arguments = opened.config.chat.template_arguments
     preflight.check_turn_end(opened.tokenizer, arguments, opened.terminator)
@@ -184,17 +172,3 @@ def test_answers_that_are_all_alike_are_no_check(llama):
     warning = preflight_law.power_warning(preflight_law.power(checks))
     assert "would hardly show an engine's top_p 0.95 (noticed in 0% of runs), top_k 50" in warning
     assert preflight_law.power_warning({"top_p 0.95": 0.95}) is None
-
-
-def test_the_most_random_requests_are_chosen(monkeypatch):
-    # The law behind a request is Bernoulli(last token / 100).
-    def bernoulli(model, rows):
-        p = torch.tensor([row[-1] / 100 for row in rows], dtype=torch.float64)
-        return torch.stack([p, 1 - p], dim=1).log()
-
-    monkeypatch.setattr(preflight_law, "next_log_probabilities", bernoulli)
-    requests = {str(ids): ids for ids in ([0], [1, 30], [90], [1, 50], [40], [100])}
-    chosen = preflight_law.most_random(None, requests, 3)
-    assert [ids[-1] for ids in chosen.values()] == [50, 40, 30]
-    monkeypatch.setattr(preflight_law, "MOST_CANDIDATES", 2)
-    assert list(preflight_law.most_random(None, requests, 9).values()) == [[1, 50], [0]]

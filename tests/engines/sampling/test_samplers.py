@@ -164,12 +164,3 @@ def test_top_k_and_top_p_cut_as_in_transformers():
             shares = torch.bincount(drawn, minlength=50) / 4000
             # Which of equally probable tokens a nucleus keeps is open.
             assert torch.isclose(shares.sort().values, law[row].float().sort().values, atol=1e-3).all()
-
-
-def test_every_sample_has_a_seed_of_its_own():
-    names = [
-        (axis, model, condition, prompt) for axis in "ab" for model in "mn" for condition in "st" for prompt in "xy"
-    ]
-    seeds = [seed for root in (0, 1) for each in names for seed in sample_seeds(root, each, 50)]
-    assert len(set(seeds)) == 2 * 16 * 50
-    assert sample_seeds(0, names[0], 60)[:50] == seeds[:50]

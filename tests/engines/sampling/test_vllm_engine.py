@@ -92,9 +92,7 @@ def test_refusals(opened, tokenizer, monkeypatch, model_config, tmp_path):
     with pytest.raises(ModelError, match=f"vLLM cannot load {tmp_path}: "):
         opened(tmp_path)
     monkeypatch.setattr(
-        vllm_stand_in.LLM,
-        "_answer",
-        lambda self, ids, params, lora: [vllm_stand_in.answer(0, [5], "abort")],
+        vllm_stand_in.LLM, "_answer", lambda self, ids, params, lora: [vllm_stand_in.answer(0, [5], "abort")]
     )
     with pytest.raises(EngineError, match="sample 0 of p ended for the reason 'abort'"):
         collect(opened(), [make_request(tokenizer, 1)])

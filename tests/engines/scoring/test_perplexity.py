@@ -86,21 +86,6 @@ def test_a_bigram_model_gives_its_own_likelihood(window, stride, bos):
         assert (score.num_tokens, score.num_bytes) == (len(ids) - 1, len(text))
 
 
-def test_bos_is_there_once_in_every_window(monkeypatch):
-    model, seen = BigramModel(bigram_law()), []
-    scorer, forward = scorer_of(model, tokens_per_pass=6), model.base_model
-    monkeypatch.setattr(
-        model, "base_model", lambda input_ids, **rest: seen.extend(input_ids.tolist()) or forward(input_ids, **rest)
-    )
-    text = "a hello 3 hello a a"
-    assert scorer.score([text], 0)[0].num_tokens == 6
-    # Windows of BOS and three tokens; the last one of each is not an input.
-    assert sorted(seen) == sorted([[0, 3, 4], [0, 5, 4], [0, 3]])
-    seen.clear()
-    assert scorer.score([text], None)[0].num_tokens == 5
-    assert sorted(seen) == sorted([[3, 4, 5], [5, 4, 3]])
-
-
 @pytest.fixture(scope="module")
 def scoring_model(model_config):
     from pipeline.engines.loading.model import load_model, load_tokenizer

@@ -147,35 +147,15 @@ def test_the_number_of_processes_must_be_the_configured_one(monkeypatch):
         process_group("fsdp", 2).__enter__()
 
 
-@pytest.fixture
-def three_processes(monkeypatch):
-    """A group of which this process is one; what the others would add to sums and say is set by the test."""
-    said = {"others": [], "added": None}
-    monkeypatch.setattr(torch.distributed, "all_reduce", lambda values: values.add_(said["added"]))
-
+def test_processes_that_see_different_checkpoints_are_told(monkeypatch):
     def gather(found, mine):
-        found[:] = [mine, *said["others"]]
+        found[:] = [mine, *others]
 
     monkeypatch.setattr(torch.distributed, "all_gather_object", gather)
-    return ProcessGroup(0, 3, torch.device("cpu"), shards=False), said
-
-
-def test_gradients_are_summed_in_float32(three_processes):
-    group, said = three_processes
-    parameters = [torch.nn.Parameter(torch.zeros(2, 3)), torch.nn.Parameter(torch.zeros(4, dtype=torch.bfloat16))]
-    parameters[0].grad = torch.arange(6.0).reshape(2, 3)
-    # The second parameter has a gradient in another process only.
-    said["added"] = torch.tensor([*[10.0] * 6, 1, 2, 3, 4])
-    group.sum_gradients(parameters)
-    assert torch.equal(parameters[0].grad, torch.tensor([[10.0, 11, 12], [13, 14, 15]]))
-    assert torch.equal(parameters[1].grad, torch.tensor([1, 2, 3, 4], dtype=torch.bfloat16))
-
-
-def test_processes_that_see_different_checkpoints_are_told(three_processes):
-    group, said = three_processes
-    said["others"] = [4, 4]
+    group = ProcessGroup(0, 3, torch.device("cpu"), shards=False)
+    others = [4, 4]
     group.check_same_step(4)
-    said["others"] = [4, 0]
+    others = [4, 0]
     with pytest.raises(ConfigError, match=r"checkpoints of steps \[0, 4\]; .* a file system that all of them share"):
         group.check_same_step(4)
 
