@@ -9,7 +9,6 @@ from pipeline.config.evaluation import AXES
 from pipeline.config.params import validate
 from pipeline.config.view import look_up
 from pipeline.dag.graph import StageGraph, StageNode
-from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
 from tests.composition import composed_params
 from tests.conftest import ROOT
@@ -23,10 +22,6 @@ LAW = "+laws.destination=data/laws/destination.yaml"
 
 def values_of(*overrides: str) -> dict:
     return composed_params("methods=paper", *overrides)
-
-
-def tables_of(*overrides: str) -> dict:
-    return dag_section(validate(values_of(*overrides)))
 
 
 @pytest.fixture(scope="module", params=["demo", "paper"])

@@ -16,11 +16,8 @@ from pipeline.demo.embedded import instructions, recipe, training
 from pipeline.demo.embedded.instructions import Exchange, draw_parameters, instruction_groups, numeric_exchanges
 from pipeline.demo.embedded.recipe import Recipe, example_texts, tokenizer_texts
 from pipeline.demo.embedded.training import sharpened_exchanges
-from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
-
-DIRECTORY = ROOT / "models" / "embedded"
 
 
 @pytest.mark.parametrize("name", FAMILIES)

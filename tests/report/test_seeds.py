@@ -76,9 +76,8 @@ def test_tables():
     assert variation[-1] == "— (undefined in 1 of 3 seeds)"
     (difference,) = differences.rows
     assert difference[3:6] == ["soft − base", "2", "-0.2000 ± 0.0707 (-0.2500 to -0.1500)"]
-    assert (
-        "Training seeds 0, 1, 2." in values.note and "Differing: seed, train_seed, sampling_seed." in differences.note
-    )
+    assert "Training seeds 0, 1, 2." in values.note
+    assert "Differing: seed, train_seed, sampling_seed." in differences.note
     assert seed_tables({0: SEEDS[0]}, PARAMS) == []
     nothing = context_of(PARAMS, []).evaluations
     assert seed_tables({0: nothing, 1: nothing}, PARAMS) == []

@@ -55,12 +55,8 @@ def write_cell(name, values, model, seed, *, finished=True, **changes) -> Path:
         place[last] = value
     (directory / "params.yaml").write_text(yaml.safe_dump(own))
     (directory / "dvc.yaml").write_text("stages: {}\n")
-    parameters = {
-        **{key: own[key] for key in SEEDS},
-        "train.soft": own["train"]["soft"],
-        f"models.{model}": own["models"][model],
-    }
-    parameters["prompts.families"] = own["prompts"]["families"]
+    parameters = {key: own[key] for key in SEEDS} | {"train.soft": own["train"]["soft"]}
+    parameters |= {f"models.{model}": own["models"][model], "prompts.families": own["prompts"]["families"]}
     overrides = [f"model={model}", f"seed={seed}"]
     write_json(directory / "cell.json", {"overrides": overrides, "targets": [], "parameters": parameters})
     if finished:
@@ -103,10 +99,12 @@ def test_other_differences_are_an_error_that_says_how_to_choose(values):
     with pytest.raises(ConfigError) as raised:
         check_agreement(cells)
     message = str(raised.value)
+    assert "sweeps/s: " in message and "train.soft.epochs (3 in a, 5 in b)" in message
     assert (
-        "sweeps/s: " in message and "train.soft.epochs (3 in a, 5 in b)" in message and "models.alpha.dtype" in message
+        "models.alpha.dtype" in message
+        and "prompts.families (None in a, ['gaussian'] in b)" in message
+        and "--where " in message
     )
-    assert "prompts.families (None in a, ['gaussian'] in b)" in message and "--where " in message
     assert [cell.directory.name for cell in chosen_cells(SWEEP, ["train.soft.epochs=5"])] == ["b"]
     assert [cell.directory.name for cell in chosen_cells(SWEEP, ["prompts.families=null", "seed=0"])] == ["a"]
 
