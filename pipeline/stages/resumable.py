@@ -75,8 +75,9 @@ def resumable(
 ) -> Iterator[ResumableMap]:
     """A map with a tracked progress bar; outputs are to be written inside the context, whose good end removes the
     unfinished work. ``suffix`` as in ``scratch``."""
-    with run.scratch(suffix) as scratch, run.tracked() as tracking:
-        shown = tracking.bar(desc=run.title, unit=unit, total=total, **bar)
+    bar |= {"desc": run.title, "unit": unit, "total": total}
+    # The bar is closed before an error is said, which it would be drawn over.
+    with run.scratch(suffix) as scratch, run.tracked() as tracking, tracking.bar(**bar) as shown:
         yield ResumableMap(scratch / "values.jsonl", shown, size)
 
 
