@@ -58,6 +58,8 @@ def measured(monkeypatch):
 
     monkeypatch.setattr(gpu, "Measurements", Fake)
     monkeypatch.setattr(gpu, "facts", lambda device, dtype: {"device": "none", "torch": "2", "transformers": "5"})
+    # It collects garbage of all tests before.
+    monkeypatch.setattr(gpu, "_release", lambda: None)
     monkeypatch.setattr(gpu, "matmul_ceiling", lambda device, dtype: 1.0)
     return instead
 
