@@ -7,7 +7,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.report.table import Cell, Column, Table, TableSpec, make_table
+from pipeline.report.table import Cell, Column, Table, TableSpec, make_table, probability_text
 from pipeline.report.table_text import escape_latex, escape_markdown, one_line, shorten, to_latex
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row, texts
 
@@ -57,6 +57,18 @@ def test_cells_that_are_undefined_or_missing_say_so():
     table = make_table(TableSpec("t", "T", [column]), metric_frame(rows), NAMES, CONDITIONS, failed)
     assert texts(table)["Model B", "hard"] == ["failed"]
     assert made(rows[2:], column) is None
+
+
+def test_base_has_no_difference_from_itself():
+    """An axis that is of differences from base evaluates base nowhere; a method that it lacks was not run."""
+    shown = texts(
+        made([metric_row("anchors", "a", "soft", "anchors", "anchor_kl_nats", 0.5)], Column("anchor_kl_nats"))
+    )
+    assert (shown["Model_A", "base"], shown["Model_A", "hard"]) == (["—"], ["not run"])
+
+
+def test_p_values_have_three_decimals():
+    assert [probability_text(value) for value in (0.0009, 0.04321)] == ["<0.001", "0.043"]
 
 
 def test_cells_are_told_apart_by_axis_split_and_family():

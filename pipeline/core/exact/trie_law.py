@@ -40,7 +40,7 @@ def string_log_probabilities(trie: Trie, edge_log_probabilities: np.ndarray) -> 
     """float64[M], log-probability of each string: the sum over its path of float64[num_edges] log p(token | prefix)."""
     total = np.asarray(edge_log_probabilities, dtype=np.float64).copy()
     parents, before = edge_parents(trie), np.zeros(trie.num_prefixes)
-    for _, edges in trie_levels(trie):
+    for edges in trie_levels(trie):
         total[edges] += before[parents[edges]]
         inner = np.flatnonzero(trie.edge_children[edges] != LEAF) + edges.start
         before[trie.edge_children[inner]] = total[inner]

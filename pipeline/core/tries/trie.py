@@ -87,12 +87,12 @@ class Trie:
         return [self.sample_path(rng) for _ in range(size)]
 
 
-def trie_levels(trie: Trie) -> Iterator[tuple[slice, slice]]:
-    """Prefixes of each depth and the edges that leave them."""
+def trie_levels(trie: Trie) -> Iterator[slice]:
+    """The edges that leave the prefixes of each depth."""
     first, last = 0, 1
     while first < last:
         edges = slice(int(trie.edge_offsets[first]), int(trie.edge_offsets[last]))
-        yield slice(first, last), edges
+        yield edges
         first, last = last, last + int((trie.edge_children[edges] != LEAF).sum())
 
 
