@@ -61,10 +61,12 @@ def test_cells_that_are_undefined_or_missing_say_so():
 
 def test_base_has_no_difference_from_itself():
     """An axis that is of differences from base evaluates base nowhere; a method that it lacks was not run."""
-    shown = texts(
-        made([metric_row("anchors", "a", "soft", "anchors", "anchor_kl_nats", 0.5)], Column("anchor_kl_nats"))
-    )
-    assert (shown["Model_A", "base"], shown["Model_A", "hard"]) == (["—"], ["not run"])
+    rows = [
+        metric_row("structured", "a", "base", "ood", W1, 0.5),
+        metric_row("anchors", "a", "soft", "all", "anchor_kl_nats", 0.5),
+    ]
+    shown = texts(made(rows, Column(W1, split="ood"), Column("anchor_kl_nats")))
+    assert shown["Model_A", "base"][1] == "—" and shown["Model_A", "hard"] == ["not run"] * 2
 
 
 def test_p_values_have_three_decimals():
