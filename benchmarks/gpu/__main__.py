@@ -8,7 +8,6 @@ there. What does not fit into the time is skipped and listed.
 
 import argparse
 import contextlib
-import gc
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,7 @@ from benchmarks.gpu.environment import facts, require_gpu, specified_peak
 from benchmarks.gpu.report import Report
 from benchmarks.gpu.shapes import ONE_OF_EACH, SHAPES, TINY, empty_model
 from pipeline.command import CommandParser, run_command
+from pipeline.engines.loading.memory import release_memory
 from pipeline.errors import ModelError, first_line, is_out_of_memory
 
 CASES = ("load", "train_paths", "train_packed", "score", "sample", "sample_plain", "laws")
@@ -68,9 +68,7 @@ def _attempt(function: Callable[[], Figures], deadline: float) -> dict[str, Any]
 def _release() -> None:
     # A device that has failed for good refuses this, too.
     with contextlib.suppress(RuntimeError):
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        release_memory()
 
 
 def _refuse_too_large(name: str, device: str) -> None:

@@ -1,7 +1,6 @@
 """Check, before anything costly runs, that the model's turn ends with the answer terminator, a random adapter changes
 something, and the engine samples the model's softmax at temperature 1. Warns where answers are too alike to show it."""
 
-import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,8 +47,7 @@ def main(
     run: StageRun, model: str, model_report: Path, prompts: list[Path], open_prompts: Path, output: Path, details: Path
 ) -> None:
     """Write ``output``, which names the checks that were passed, and its numbers to ``details``."""
-    import torch
-
+    from pipeline.engines.loading.memory import release_memory
     from pipeline.engines.sampling import preflight_law
 
     config, numbers = run.params, dict[str, Any]()
@@ -61,9 +59,7 @@ def main(
         numbers["adapter"], checks = _check_weights(run, model, model_revision(model_report), tables)
         progress.update(2)
         # The model that was checked makes room for the engine's.
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        release_memory()
         error = preflight_law.RELATIVE_ERROR[config.models[model].dtype]
         numbers["power"] = preflight_law.power(checks, error)
         noticed = ", ".join(f"{name} {value:.3f}" for name, value in numbers["power"].items())

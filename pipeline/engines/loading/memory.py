@@ -1,5 +1,6 @@
-"""Which sequences run together: those of similar length, as many as a token budget allows."""
+"""Which sequences run together: those of similar length, as many as a token budget allows; and memory to give back."""
 
+import gc
 from collections.abc import Sequence
 
 import torch
@@ -24,3 +25,10 @@ def right_padded(
     ids = torch.full(own.shape, pad_id)
     ids[own] = torch.tensor([token for row in rows for token in row], dtype=torch.int64)
     return ids.to(device), own.to(device)
+
+
+def release_memory() -> None:
+    """Give back what models that nobody holds any more took, on a GPU too."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
