@@ -1,6 +1,8 @@
 """Calibration Fine-Tuning (arXiv:2605.11845): language models as calibrated samplers."""
 
+import importlib
 import os
+import sys
 from pathlib import Path
 
 # Before torch is imported: waiting threads that spin cost a shared machine two to four times the wall time, while a few
@@ -11,3 +13,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 PROJECT = Path(__file__).resolve().parents[1]
 """The checkout that the running code is of; a sweep's cell only links to it."""
+
+# Help must not wait for the libraries of the command. While Python looks for a module to run, the program is "-m".
+if sys.argv[0] == "-m" and {"-h", "--help"} & {*sys.argv[1:]}:
+    # By its name, as a package that imports its own modules would be a circle.
+    importlib.import_module("pipeline.help").help_at_once()

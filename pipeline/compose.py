@@ -4,7 +4,6 @@ The file is committed and must match ``conf/``. ``dag.yaml`` and ``code.yaml``, 
 are written beside it. ``--check`` says whether they match; so does the DAG's first stage.
 """
 
-import argparse
 import os
 import shlex
 import sys
@@ -19,7 +18,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from pipeline.artifacts.storage import write_if_changed
-from pipeline.command import CommandParser, run_command
+from pipeline.command import run_command
+from pipeline.commands import parse_arguments
 from pipeline.config.evaluation import AXES
 from pipeline.config.override_errors import explain
 from pipeline.config.params import Params, SafeLoader, load_params, read_yaml, validate, with_conditions
@@ -185,13 +185,5 @@ def main(
     print(f"{params}: experiment {values['experiment']}, {len(values['models'])} model(s)", file=sys.stderr)
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = CommandParser(description=__doc__)
-    parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. experiment=paper train.soft.epochs=5")
-    parser.add_argument("--check", action="store_true", dest="check_only", help="fail unless the files are fresh")
-    parser.add_argument("--recorded", action="store_true", help="take the overrides of params.yaml")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    run_command(main, parse_arguments())
+    run_command(main, parse_arguments("pipeline.compose"))

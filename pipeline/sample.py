@@ -27,7 +27,8 @@ from tqdm import tqdm
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.axes.structured.fidelity import wasserstein_1_deviations
 from pipeline.axes.structured.wasserstein import evaluate_prompt, perfect_sampler_replicates
-from pipeline.command import CommandParser, run_command
+from pipeline.command import run_command
+from pipeline.commands import parse_arguments
 from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.params import Params, load_params
 from pipeline.core.laws.finite_law import FiniteLaw
@@ -260,29 +261,5 @@ def main(**given: Any) -> None:
     show(Console(stderr=streams), weights.name, request.text, rows, *shown)
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = CommandParser(prog="python -m pipeline.sample", description=__doc__)
-    parser.add_argument("prompt", nargs="?", help="the request, any text")
-    parser.add_argument(
-        "--law", nargs="+", metavar="WORD", help="ask for a law instead: FAMILY NAME=VALUE ..., e.g. poisson lambda=4"
-    )
-    opening.add_options(parser)
-    number, count = opening.number, opening.number(int, 1, 10**6)
-    parser.add_argument("-n", "--num-samples", type=count, help="answers (default: as in params.yaml, generate)")
-    parser.add_argument(
-        "--seed", type=number(int, 0, 2**63 - 1), help="root of the random streams (default: sampling_seed)"
-    )
-    parser.add_argument(
-        "--temperature", type=number(float, 0, 1e6), help="0 takes the most probable token (default: params.yaml)"
-    )
-    parser.add_argument("--top-p", type=number(float, 1e-9, 1), help="nucleus mass (default: params.yaml)")
-    parser.add_argument("--max-new-tokens", type=count, help="longest answer in tokens (default: params.yaml)")
-    parser.add_argument(
-        "--batch-size", type=count, help="rows decoded together; changes no answer (default: params.yaml)"
-    )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the answers, as .csv or .jsonl")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    run_command(main, parse_arguments(), kept=None)
+    run_command(main, parse_arguments("pipeline.sample"), kept=None)

@@ -4,11 +4,11 @@ POST /v1/chat/completions and GET /v1/models, on this machine alone unless --hos
 adapter is served under MODEL-CONDITION and its base checkpoint, beside it, under MODEL.
 """
 
-import argparse
 import socket
 from pathlib import Path
 
-from pipeline.command import CommandParser, run_command
+from pipeline.command import run_command
+from pipeline.commands import parse_arguments
 from pipeline.config.params import load_params
 from pipeline.errors import ConfigError
 from pipeline.inference import opening
@@ -44,19 +44,5 @@ def main(
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = CommandParser(prog="python -m pipeline.serve", description=__doc__)
-    opening.add_options(parser)
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on; whoever reaches another than the default's may ask (default: %(default)s)",
-    )
-    parser.add_argument("--port", type=int, default=8001, help="0 for a free one (default: %(default)s)")
-    batch = opening.number(int, 1, 10**6)
-    parser.add_argument("--batch-size", type=batch, default=64, help="samples decoded together (default: %(default)s)")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    run_command(main, parse_arguments(), kept=None)
+    run_command(main, parse_arguments("pipeline.serve"), kept=None)

@@ -1,11 +1,12 @@
 """What all commands of the pipeline share."""
 
 import resource
+import subprocess
 import sys
 
 import pytest
 
-from pipeline import command
+from pipeline import PROJECT, command
 from pipeline.command import CommandParser, keep_freed_memory, run_command
 from tests.forked import in_child
 
@@ -58,3 +59,14 @@ def test_a_gpu_whose_memory_is_full_is_one_sentence(monkeypatch, capsys):
     (line,) = capsys.readouterr().err.splitlines()
     assert "memory is full (CUDA out of memory. Tried to allocate 2 GiB.); lower batch_size or tokens_per_pass" in line
     assert line.endswith("the next run resumes")
+
+
+@pytest.mark.parametrize("module", ["pipeline.stages.report", "pipeline.sample"])
+def test_help_needs_no_library_of_the_command(module):
+    shown = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", module, "--help"], cwd=PROJECT, capture_output=True, text=True
+    )
+    assert shown.returncode == 0 and shown.stdout.startswith(f"usage: python -m {module}")
+    assert not {"pandas", "pydantic", "torch", "scipy"} & {
+        line.split("|")[-1].strip() for line in shown.stderr.splitlines()
+    }

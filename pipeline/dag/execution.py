@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import LABEL, read_json, require, table_metadata, write_table
 from pipeline.artifacts.unavailable import write_unavailable
-from pipeline.command import CommandParser, run_command
+from pipeline.command import run_command
 from pipeline.config.params import Params, load_params
 from pipeline.config.seeds import SEEDS
 from pipeline.config.view import ParamsView, look_up
 from pipeline.dag.code_digest import project_code
-from pipeline.dag.declaration import Paths, Row, Stage, fill, flat
+from pipeline.dag.declaration import Paths, Row, Stage, fill
 from pipeline.dag.launch import DIRECTORY, launch, run_launched
+from pipeline.dag.options import parse_options
 from pipeline.dag.stages import DECLARED
 from pipeline.dag.tables import parts_of, rows_of, template_names, why_off
 from pipeline.engines.loading.conditioned_model import keep_last_model
@@ -233,31 +234,11 @@ def lists_of(main: Callable[..., None]) -> set[str]:
 
 def command_line() -> None:
     """Run the module that was started as ``python -m MODULE``; options name a run, and paths to replace its own."""
-    caller = sys.modules["__main__"]
-    module, lists = caller.__spec__.name, lists_of(caller.main)
-    stages = [stage for stage in DECLARED.values() if stage.module_name == module]
-    says = [f"{s.name}: {s.description}. Parameters: {', '.join(s.parameters) or 'none'}." for s in stages]
-    parser = CommandParser(prog=f"python -m {module}", description=caller.__doc__, epilog="\n".join(says))
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
-    names = list(dict.fromkeys(name for stage in stages for name in (*stage.constants, *stage.chosen_by)))
-    for name in names:
-        parser.add_argument(f"--{name}", help=f"the {name}")
-    options: dict[str, tuple[Paths, str]] = {}
-    for stage in stages:
-        for kind, declared in (("read", stage.reads), ("written", stage.writes)):
-            for name, paths in () if stage.parts else declared.items():
-                options.setdefault(name, (paths, kind))
-    for name, (paths, kind) in options.items():
-        default = " ".join(flat({name: paths})).replace("%", "%%")
-        several = "+" if not isinstance(paths, str) or name in lists else None
-        option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, type=Path, nargs=several, help=f"{kind} (default: {default})")
-    given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
-    params = given.pop("params")
-    chosen = {name: given.pop(name) for name in names if name in given}
+    module = sys.modules["__main__"].__spec__.name
+    options = parse_options(module, sys.argv[1:])
 
     def start() -> None:
-        run = find_run(stages, load_params(params), chosen, given)
+        run = find_run(options.stages, load_params(options.params), options.chosen, options.paths)
         processes = run._params.distributed.num_processes if run.stage.device == "training" else 1
         # Processes that somebody else started (torchrun, srun) run the stage as they are.
         if processes == 1 or "WORLD_SIZE" in os.environ:

@@ -1,7 +1,5 @@
 """Which weights are asked for on a command line, and opening them: a condition of params.yaml, or any checkpoint."""
 
-import argparse
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,35 +28,6 @@ class Weights:
     def name(self) -> str:
         """What a server calls them, e.g. "embedded" (the base checkpoint) or "embedded-soft"."""
         return f"{self.model}-{Path(self.condition).name}" if self.adapter else self.model
-
-
-def number(kind: type, least: float, most: float) -> Callable[[str], float]:
-    """The type of an option that takes numbers of a range."""
-
-    def parse(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or not least <= value <= most:
-            name = "a whole number" if kind is int else "a number"
-            raise argparse.ArgumentTypeError(f"{text} is not {name} between {least:g} and {most:g}")
-        return value
-
-    return parse
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options that ``find_weights`` takes, and the file of the parameters."""
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
-    parser.add_argument(
-        "--model",
-        help="name in params.yaml (default: its only one), a checkpoint's directory, or OWNER/NAME on the hub",
-    )
-    parser.add_argument("--condition", help="base (default), or a method of params.yaml")
-    parser.add_argument(
-        "--adapter", type=Path, metavar="DIR", help="an adapter in PEFT's format, instead of a condition"
-    )
 
 
 def find_weights(

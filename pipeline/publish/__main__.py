@@ -4,7 +4,6 @@ The directory has the adapter in PEFT's format, a model card made from the repor
 (metrics.csv) and the record of the run that made the adapter (provenance.json).
 """
 
-import argparse
 import json
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from pipeline.artifacts.adapters import CONFIG, copy_weights
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.storage import read_json, require, write_json
-from pipeline.command import CommandParser, run_command
+from pipeline.command import run_command
+from pipeline.commands import parse_arguments
 from pipeline.config.params import BASE, Params, load_params
 from pipeline.errors import ArtifactError, ConfigError, did_you_mean
 from pipeline.publish.card import Publication, model_card
@@ -87,17 +87,5 @@ def main(
     print(f"nothing was sent; `hf upload {repository or 'OWNER/NAME'} {directory}` sends it to the hub")
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = CommandParser(prog="python -m pipeline.publish", description=__doc__)
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
-    parser.add_argument("--model", required=True, help="name in params.yaml (models)")
-    parser.add_argument("--method", required=True, help="name in params.yaml (methods)")
-    parser.add_argument("--output", type=Path, help="directory (default: published/MODEL-METHOD)")
-    parser.add_argument("--repository", metavar="OWNER/NAME", help="on the hub; the card's code reads it from there")
-    licence_help = "of the base checkpoint in the hub's terms, e.g. apache-2.0, where the checkpoint states none"
-    parser.add_argument("--licence", metavar="IDENTIFIER", help=licence_help)
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    run_command(main, parse_arguments())
+    run_command(main, parse_arguments("pipeline.publish"))

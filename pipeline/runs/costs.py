@@ -4,14 +4,14 @@ plan: estimated tokens and GPU hours by stage and by model, for all of it and fo
 loaded. spent: wall time, tokens and peak memory of every run that has left a record, by stage, model and condition.
 """
 
-import argparse
 import math
 from pathlib import Path
 
 import pandas as pd
 
 from pipeline.artifacts.storage import atomic_path, read_json
-from pipeline.command import CommandParser, run_command
+from pipeline.command import run_command
+from pipeline.commands import parse_arguments
 from pipeline.config.conditions import conditions_on
 from pipeline.config.params import Params, load_params
 from pipeline.dag.declaration import fill
@@ -138,15 +138,6 @@ def _write(table: pd.DataFrame, csv: Path | None) -> None:
             table.to_csv(temporary, index=False)
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = CommandParser(description=__doc__)
-    parser.add_argument("command", choices=["plan", "spent"])
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
-    parser.add_argument("--csv", type=Path, help="file for the rows")
-    parser.add_argument("--all", dest="all_stages", action="store_true", help="plan everything, whatever DVC says")
-    return parser.parse_args()
-
-
 def main(command: str, params: Path, csv: Path | None, all_stages: bool) -> None:
     if command == "plan":
         plan(params, csv, all_stages)
@@ -155,4 +146,4 @@ def main(command: str, params: Path, csv: Path | None, all_stages: bool) -> None
 
 
 if __name__ == "__main__":
-    run_command(main, parse_arguments())
+    run_command(main, parse_arguments("pipeline.runs.costs"))

@@ -5,7 +5,6 @@ lock while a stage's command runs. A plain ``dvc repro`` would walk through comm
 another stage is reading.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Collection
@@ -15,7 +14,8 @@ from subprocess import Popen
 from tqdm import tqdm
 
 from pipeline.artifacts.locks import exclusive
-from pipeline.command import RESUMES, CommandParser, run_command
+from pipeline.command import RESUMES, run_command
+from pipeline.commands import parse_arguments
 from pipeline.compose import check
 from pipeline.config.params import load_params
 from pipeline.dag.graph import StageGraph, stages_out_of_date
@@ -129,15 +129,5 @@ def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
         )
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = CommandParser(description=__doc__)
-    parser.add_argument("targets", nargs="*", help="stages to reach, e.g. train-soft or eval-open@embedded")
-    parser.add_argument("--jobs", type=int, default=2, help="most stages at once (default: %(default)s)")
-    parser.add_argument(
-        "--gpus", type=lambda text: [int(item) for item in text.split(",")], help="GPUs to hand out, e.g. 0,1,2,3"
-    )
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    run_command(main, parse_arguments())
+    run_command(main, parse_arguments("pipeline.runs.parallel"))

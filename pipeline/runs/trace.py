@@ -4,7 +4,6 @@ A run's record (``provenance.json`` in a directory, ``NAME.provenance.json`` bes
 wrote, with SHA-256. Every hash on the way is compared with the files that are there; exit status 1 if one differs.
 """
 
-import argparse
 import json
 import math
 import os
@@ -17,7 +16,8 @@ import pandas as pd
 
 from pipeline.artifacts.storage import read_json, require, sha256_json
 from pipeline.axes.registry import METRICS
-from pipeline.command import CommandParser, run_command
+from pipeline.command import run_command
+from pipeline.commands import parse_arguments
 from pipeline.config.params import BASE
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.record.provenance import RECORD, run_identity, sha256_path, split_sources
@@ -274,19 +274,5 @@ def main(table: Path | None, row: list[str], column: str | None) -> None:
         raise ArtifactError(f"MISMATCH: {'; '.join(origin.mismatches)}")
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = CommandParser(prog="python -m pipeline.runs.trace", description=__doc__)
-    parser.add_argument("table", type=Path, nargs="?", help="CSV table, e.g. reports/tables/table6.csv")
-    parser.add_argument(
-        "--row",
-        nargs="*",
-        default=[],
-        metavar="SELECTOR",
-        help="row number, COLUMN=VALUE, or a text that the row holds; several narrow it down",
-    )
-    parser.add_argument("--column", help="column (default: the value)")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    run_command(main, parse_arguments())
+    run_command(main, parse_arguments("pipeline.runs.trace"))

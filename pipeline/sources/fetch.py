@@ -6,7 +6,8 @@ stages find them without network (HF_HUB_OFFLINE=1). What cannot be fetched is r
 
 from pathlib import Path
 
-from pipeline.command import CommandParser, run_command
+from pipeline.command import run_command
+from pipeline.commands import parse_arguments
 from pipeline.config.params import load_params
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.sources.pin import CHECKPOINT_FILES, HubSource, downloads, unpinned
@@ -49,6 +50,4 @@ def main(params: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = CommandParser(description=__doc__)
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="composed parameters")
-    run_command(main, parser.parse_args())
+    run_command(main, parse_arguments("pipeline.sources.fetch"))

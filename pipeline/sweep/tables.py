@@ -6,7 +6,6 @@
 Cells may differ in models and seeds. With several seeds the tables are of the lowest, and further ones are over all.
 """
 
-import argparse
 import difflib
 import sys
 from collections.abc import Sequence
@@ -20,7 +19,8 @@ from pipeline import PROJECT
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import read_json
 from pipeline.axes.registry import HEADLINES
-from pipeline.command import CommandParser, run_command
+from pipeline.command import run_command
+from pipeline.commands import parse_arguments
 from pipeline.compose import compose_params
 from pipeline.config.params import validate, with_conditions
 from pipeline.config.seeds import SEEDS, varied_seeds
@@ -170,15 +170,5 @@ def main(name: str, output: Path | None, where: Sequence[str]) -> None:
     print(f"cells: {counts}; models: {', '.join(values['models'])}; tables are of seed {seed}")
 
 
-def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = CommandParser(prog="python -m pipeline.sweep.tables", description=__doc__)
-    parser.add_argument("name", help="name of the sweep, below sweeps/")
-    parser.add_argument("--output", type=Path, help="directory to write (default: reports/NAME)")
-    parser.add_argument(
-        "--where", action="append", default=[], metavar="KEY=VALUE", help="take the cells with this value only"
-    )
-    return parser.parse_args(arguments)
-
-
 if __name__ == "__main__":
-    run_command(main, parse_arguments())
+    run_command(main, parse_arguments("pipeline.sweep.tables"))

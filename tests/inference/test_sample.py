@@ -13,6 +13,7 @@ from rich.console import Console
 
 from pipeline import sample
 from pipeline.artifacts.storage import read_table
+from pipeline.commands import parse_arguments
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.structured import make_prompt
 from pipeline.engines.sampling.generate import Generation
@@ -31,7 +32,7 @@ def run(project, monkeypatch, capsys):
 
     def run_it(*words):
         monkeypatch.setattr(sys, "argv", ["sample", "--params", str(project.path), *map(str, words)])
-        sample.main(**vars(sample.parse_arguments()))
+        sample.main(**vars(parse_arguments("pipeline.sample")))
         return capsys.readouterr()
 
     return run_it

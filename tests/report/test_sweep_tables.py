@@ -9,13 +9,14 @@ import pytest
 import yaml
 
 from pipeline.artifacts.storage import write_json
+from pipeline.commands import parse_arguments
 from pipeline.config.params import load_params
 from pipeline.config.seeds import SEEDS
 from pipeline.errors import ConfigError
 from pipeline.record.provenance import StageRecord, sha256_path
 from pipeline.report.cells import finished_cells
 from pipeline.runs.trace import trace_cell
-from pipeline.sweep.tables import check_agreement, chosen_cells, main, merged_values, parse_arguments
+from pipeline.sweep.tables import check_agreement, chosen_cells, main, merged_values
 from tests.composition import composed_params
 from tests.conftest import ROOT
 from tests.report.conftest import W1, mcq, structured
@@ -126,7 +127,7 @@ def test_choices_that_do_not_exist(values, where, message):
 
 
 def run(*arguments):
-    main(**vars(parse_arguments(arguments)))
+    main(**vars(parse_arguments("pipeline.sweep.tables", arguments)))
 
 
 def test_tables_of_two_models_and_the_way_back(values, prompts, capsys):

@@ -20,7 +20,8 @@ from tqdm import tqdm
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from pipeline.artifacts.atomic import atomic_directory
-from pipeline.command import CommandParser, run_command
+from pipeline.command import run_command
+from pipeline.commands import parse_arguments
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.random_streams import random_stream, stream_seed
 from pipeline.core.sampling import sample_tokens
@@ -281,6 +282,4 @@ def main(output: Path, recipe: Recipe | None = None) -> None:
 
 
 if __name__ == "__main__":
-    parser = CommandParser(description=__doc__)
-    parser.add_argument("--output", type=Path, required=True, help="checkpoint directory to write")
-    run_command(main, parser.parse_args(), kept=None)
+    run_command(main, parse_arguments("pipeline.demo.embedded.training"), kept=None)
