@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
 import torch
 
 from pipeline.core.training.examples import Example
 from pipeline.core.training.objectives import Targets
-from pipeline.core.tries.token_tree import ROOT, TokenTree
+from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
 
 
 @dataclass(frozen=True)
@@ -110,11 +111,65 @@ def plan_passes(
     return passes
 
 
+@dataclass(frozen=True)
+class PassCost:
+    """What a forward pass takes, in any unit: ``per_token`` for the linear maps, ``per_pair`` for attention."""
+
+    per_token: float
+    per_pair: float
+
+    def __call__(self, rows: Sequence[Example]) -> float:
+        width = max(row.num_inputs for row in rows)
+        return len(rows) * width * (self.per_token + width * self.per_pair)
+
+
+def pack(examples: Sequence[Example], cost: PassCost) -> list[Example]:
+    """A pass as fewer and longer rows, each several examples merged, where that costs least. Longer rows have no
+    padding and compute what prompts share once, but attention takes the square of a row's length."""
+    # Those that begin alike come into one row.
+    ordered, packings = sorted(examples, key=lambda example: tuple(example.prompt_ids)), [list(examples)]
+    size = 1
+    while size < len(ordered):
+        size *= 2
+        groups = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+        packings.append([merge_examples(group) for group in groups])
+    return min(packings, key=cost)
+
+
 def share_passes(sizes: Sequence[int], num_shares: int) -> list[list[int]]:
     """Deal forward passes out to processes: ascending places in ``sizes`` of each share. Numbers of passes differ by at
     most one, and total sizes by at most the largest pass."""
     largest_first = sorted(range(len(sizes)), key=lambda index: -sizes[index])
     return [sorted(largest_first[share::num_shares]) for share in range(num_shares)]
+
+
+def merge_examples(examples: Sequence[Example]) -> Example:
+    """The examples as one, behind what all their prompts begin with: what several prompts begin with is there once."""
+    first, last = (each([example.prompt_ids for example in examples], key=list) for each in (min, max))
+    # What the first and the last in order begin with, all between them do.
+    shared = sum(takewhile(bool, (a == b for a, b in zip(first, last, strict=False))))
+    prompts, nodes_of = merge_sequences([example.prompt_ids[shared:] for example in examples])
+    tokens, parents, nodes, size = [prompts.tokens], [prompts.parents], [], len(prompts)
+    for example, own in zip(examples, nodes_of, strict=True):
+        # Where each of its nodes is now; the last entry is ROOT's.
+        place = np.append(np.arange(size, size + len(example.tree)), own[-1] if len(own) else ROOT)
+        tokens.append(example.tree.tokens)
+        parents.append(place[example.tree.parents])
+        nodes.append(place[example.nodes])
+        size += len(example.tree)
+    weights = np.concatenate([example.weights * example.size for example in examples])
+    counts = np.concatenate([np.diff(example.offsets) for example in examples])
+    return Example(
+        prompt_ids=examples[0].prompt_ids[:shared],
+        tree=TokenTree(np.concatenate(tokens).astype(np.int32), np.concatenate(parents).astype(np.int32)),
+        nodes=np.concatenate(nodes),
+        weights=weights / weights.sum(),
+        offsets=np.concatenate([[0], np.cumsum(counts)]),
+        token_ids=np.concatenate([example.token_ids for example in examples]),
+        probabilities=np.concatenate([example.probabilities for example in examples]),
+        sequences=sum(example.sequences for example in examples),
+        size=sum(example.size for example in examples),
+    )
 
 
 def into_sequences(example: Example) -> list[Example]:

@@ -166,28 +166,6 @@ def _outside_language_model(model: "PreTrainedModel", targets: Sequence[str]) ->
     return None
 
 
-class _LinearInInputDtype(torch.nn.Linear):
-    """Another module's linear map without bias, with the same weight, in the dtype of its input."""
-
-    def __init__(self, linear: torch.nn.Linear):
-        super().__init__(linear.in_features, linear.out_features, bias=False, device="meta")
-        self.weight = linear.weight
-
-    def forward(self, values: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.linear(values, self.weight.to(values.dtype))
-
-
-def _compute_as_base(adapted: "PeftModel") -> None:
-    """Let float32 LoRA weights compute in the base's bfloat16: PEFT would keep a float32 copy of each activation."""
-    from peft.tuners.lora import LoraLayer
-
-    for layer in adapted.modules():
-        if isinstance(layer, LoraLayer):
-            layer.cast_input_dtype_enabled = False
-            for modules in (layer.lora_A, layer.lora_B):
-                modules.update({name: _LinearInInputDtype(part) for name, part in modules.items()})
-
-
 def add_lora(
     model: "PreTrainedModel",
     config: ModelConfig,
@@ -200,6 +178,8 @@ def add_lora(
     """Attach fresh LoRA weights, which compute in the frozen model's dtype, whatever theirs is. Raises ModelError."""
     from peft import LoraConfig, get_peft_model
 
+    from pipeline.engines.loading.lora import LoraLinear
+
     lora = LoraConfig(
         r=rank,
         lora_alpha=alpha,
@@ -209,6 +189,7 @@ def add_lora(
         target_modules=list(config.lora_target_modules),
         exclude_modules=_outside_language_model(model, config.lora_target_modules),
     )
+    lora._register_custom_module({torch.nn.Linear: LoraLinear})
     try:
         adapted = get_peft_model(model, lora)
     except ValueError as error:
@@ -217,7 +198,6 @@ def add_lora(
     for parameter in adapted.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.to(getattr(torch, dtype))
-    _compute_as_base(adapted)
     return adapted
 
 

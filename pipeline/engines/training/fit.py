@@ -19,7 +19,7 @@ from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import write_json
 from pipeline.config.training import TrainConfig
 from pipeline.core.random_streams import stream_seed
-from pipeline.core.training.batches import Batch, collate, plan_passes, share_passes
+from pipeline.core.training.batches import Batch, PassCost, collate, pack, plan_passes, share_passes
 from pipeline.core.training.examples import Example
 from pipeline.core.training.objectives import Objective, backward_in_chunks
 from pipeline.engines.loading.model import PositionLogits, position_logits
@@ -29,6 +29,8 @@ from pipeline.errors import ConfigError, first_line, is_out_of_memory
 
 # Logits that exist at a time: 32 Mi, 128 MiB in float32, are 220 positions of a vocabulary of 151,936.
 LOGITS_PER_CHUNK = 1 << 25
+# An operation of attention under a mask takes twice as long as one of a matrix product (docs/performance.md).
+ATTENTION_WEIGHT = 2.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,14 @@ class Term:
     weight: float = 1.0
     compares: bool = False
     """Whether ``objective`` takes the base checkpoint's logits: those of the same weights without the adapter."""
+
+
+def pass_cost(model: torch.nn.Module) -> PassCost:
+    """Operations of a causal language model's layers; those of attention, which are slower, count ATTENTION_WEIGHT."""
+    config = model.config.get_text_config()
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    pairs = 4 * config.num_hidden_layers * config.num_attention_heads * width
+    return PassCost(2.0 * model.num_parameters(exclude_embeddings=True), ATTENTION_WEIGHT * pairs)
 
 
 def save_checkpoint(
@@ -72,7 +82,7 @@ def restore_checkpoint(
         for name, parameter in parameters.items():
             parameter.copy_(tensors[f"parameter/{name}"])
             optimizer.state[parameter] = {
-                key: tensors[f"optimizer/{name}/{key}"].to("cpu" if key == "step" else parameter.device)
+                key: tensors[f"optimizer/{name}/{key}"].to(parameter.device)
                 for key in ("step", "exp_avg", "exp_avg_sq")
             }
     return int(metadata["step"]), json.loads(metadata["log"])
@@ -104,14 +114,16 @@ def fit(
     """
     group = group or single_process()
     parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
-    optimizer = torch.optim.AdamW(parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    optimizer = torch.optim.AdamW(
+        parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+    )
     schedule = get_cosine_schedule_with_warmup(optimizer, math.ceil(settings.warmup_ratio * num_steps), num_steps)
     first_step, log = restore_checkpoint(checkpoint, parameters, optimizer)
     for record in log:
         on_step(record)
     group.check_same_step(first_step)
     logits_at = position_logits(model)
-    trees = supports_tree_attention(model)
+    trees, cost = supports_tree_attention(model), pass_cost(logits_at.model)
     several = len(terms) > 1
     model.train()
     for step in range(first_step, num_steps):
@@ -129,6 +141,7 @@ def fit(
                     f"train.max_length: {settings.max_length} is too small for an example of {longest} tokens"
                 )
             passes = plan_passes(examples, settings.micro_batch_size, settings.tokens_per_pass, trees)
+            passes = [pack(rows, cost) for rows in passes] if trees else passes
             size = sum(example.size for example in examples) / term.weight
             sequences += sum(example.sequences for example in examples)
             for first_row, batch_tokens, batch in _batches_of_rank(passes, size, pad_id, group):

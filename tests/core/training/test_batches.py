@@ -1,5 +1,6 @@
 """Token trees as examples: weights, merging, cutting, and the masks of a batch."""
 
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.training.batches import collate, depth_first_order, plan_passes, share_passes
+from pipeline.core.training.batches import PassCost, collate, depth_first_order, pack, plan_passes, share_passes
 from pipeline.core.training.examples import hard_example, soft_example
 from pipeline.core.tries.token_tree import ROOT, merge_sequences
 from pipeline.core.tries.trie import build_trie
@@ -77,3 +78,25 @@ def test_shares_are_even_and_complete(sizes, num_shares):
     counts, totals = [len(share) for share in shares], [sum(sizes[index] for index in share) for share in shares]
     assert len(shares) == num_shares and max(counts) - min(counts) <= 1
     assert max(totals) - min(totals) <= max(sizes)
+
+
+def test_packed_examples_have_the_sequences_targets_and_weights_of_each():
+    prompts = [[1, 2, 3], [1, 2, 4, 5], [1, 2], [1, 2, 3]]
+    examples = [soft_example(ids, random_trie(7), np.random.default_rng(i), 3) for i, ids in enumerate(prompts)]
+    examples.append(hard_example([1, 2, 3], [[9, 9, END], [8, END]], "token"))
+
+    def supervised(example):
+        paths = [(*example.prompt_ids, *example.tree.path(node)) for node in example.nodes.tolist()]
+        laws = [
+            tuple(zip(example.token_ids[a:b].tolist(), example.probabilities[a:b].tolist(), strict=True))
+            for a, b in pairwise(example.offsets.tolist())
+        ]
+        weights = np.round(example.weights * example.size, 12).tolist()
+        return Counter(zip(paths, laws, weights, strict=True))
+
+    (packed,) = pack(examples, PassCost(1.0, 0.0))
+    assert supervised(packed) == sum(map(supervised, examples), Counter())
+    assert (packed.prompt_ids, packed.sequences) == ([1, 2], 14) and packed.size == sum(e.size for e in examples)
+    # The tree of the prompts, [3] and [4, 5] behind [1, 2], and every completion.
+    assert len(packed.tree) == 3 + sum(len(example.tree) for example in examples)
+    assert pack(examples, PassCost(0.0, 1.0)) == examples

@@ -1,18 +1,22 @@
 """Scores of packed trees against a full forward pass per prefix, for several architectures."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from transformers import Gemma2Config, Gemma3TextConfig, GptOssConfig, LlamaConfig, MistralConfig
 
-from pipeline.core.training.batches import collate
+from pipeline.core.training.batches import collate, into_sequences, merge_examples
 from pipeline.core.training.examples import hard_example
+from pipeline.core.training.objectives import hard_target_loss
 from pipeline.core.tries.token_tree import merge_sequences
 from pipeline.core.tries.trie import build_trie
+from pipeline.engines.loading.model import add_lora, position_logits
 from pipeline.engines.scoring.tree_attention import supports_tree_attention, tree_attention_mask
 from pipeline.engines.scoring.tree_scorer import TreeScorer, trie_tree
+from pipeline.engines.training.fit import backward_pass
 from pipeline.errors import ModelError
 from tests.engines.scoring.models import SHAPE, plain_laws, tiny
 
@@ -119,3 +123,25 @@ def test_padded_rows_without_cache_as_in_training(name):
             for node in range(-1, len(example.tree)):
                 alone = model(input_ids=torch.tensor([prompt + example.tree.path(node)])).logits[0, -1]
                 torch.testing.assert_close(logits[row, len(prompt) + node], alone, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_packed_prompts_give_the_loss_and_gradients_of_separate_rows(name, model_config):
+    config = replace(model_config, lora_target_modules=("q_proj", "k_proj", "v_proj", "o_proj"))
+    adapted = add_lora(named(name), config, rank=3, alpha=6, dropout=0.0)
+    for place, parameter in enumerate(value for value in adapted.parameters() if value.requires_grad):
+        torch.nn.init.normal_(parameter, std=0.3, generator=torch.Generator().manual_seed(place))
+    prompts, answers = (
+        [PROMPT, PROMPT[:6], [*PROMPT[:5], 9, 8]],
+        [[[1, 2, 3, END], [1, 4, END]], [[7, END]], [[1, END]]],
+    )
+    examples = [hard_example(*pair) for pair in zip(prompts, answers, strict=True)]
+    found = []
+    for rows in ([part for each in examples for part in into_sequences(each)], [merge_examples(examples)]):
+        adapted.zero_grad()
+        loss = backward_pass(position_logits(adapted), collate(rows, 0, 3.0), hard_target_loss, 1.0, 1 << 20)
+        gradients = [value.grad for value in adapted.parameters() if value.requires_grad]
+        found.append((loss, torch.cat([gradient.flatten() for gradient in gradients])))
+    (loss, gradient), (packed_loss, packed_gradient) = found
+    torch.testing.assert_close(packed_loss, loss, rtol=1e-5, atol=0)
+    assert gradient.norm() > 0.01 and (packed_gradient - gradient).norm() < 1e-4 * gradient.norm()

@@ -1,0 +1,38 @@
+"""The fused linear layer computes what PEFT's own modules do."""
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+
+from pipeline.engines.loading.lora import LoraLinear
+
+
+def adapted(dropout, fused):
+    torch.manual_seed(0)
+    base = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 7, bias=False))
+    lora = LoraConfig(r=3, lora_alpha=5, lora_dropout=dropout, target_modules=["0", "2"])
+    if fused:
+        lora._register_custom_module({torch.nn.Linear: LoraLinear})
+    model = get_peft_model(base, lora)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(len(name)))
+    return model.train()
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_outputs_and_gradients_are_those_of_peft(dropout):
+    seen = []
+    for fused in (False, True):
+        model, values = adapted(dropout, fused), torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(1))
+        values.requires_grad_()
+        torch.manual_seed(7)
+        out = model(values)
+        out.square().sum().backward()
+        with torch.no_grad(), model.disable_adapter():
+            without = model(values)
+        gradients = [value.grad for value in model.parameters() if value.requires_grad]
+        assert sum(isinstance(module, LoraLinear) for module in model.modules()) == 2 * fused
+        seen.append([out, without, model.eval()(values), values.grad, *gradients])
+    for own, theirs in zip(*seen, strict=True):
+        torch.testing.assert_close(own, theirs, rtol=1e-5, atol=1e-6)
