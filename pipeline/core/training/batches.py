@@ -126,13 +126,14 @@ class PassCost:
 def pack(examples: Sequence[Example], cost: PassCost) -> list[Example]:
     """A pass as fewer and longer rows, each several examples merged, where that costs least. Longer rows have no
     padding and compute what prompts share once, but attention takes the square of a row's length."""
-    # Those that begin alike come into one row.
-    ordered, packings = sorted(examples, key=lambda example: tuple(example.prompt_ids)), [list(examples)]
-    size = 1
-    while size < len(ordered):
-        size *= 2
-        groups = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    largest_first, packings, number = sorted(examples, key=lambda example: -example.num_inputs), [list(examples)], 1
+    while number < len(examples):
+        groups: list[list[Example]] = [[] for _ in range(number)]
+        for example in largest_first:
+            # To where least is, so that rows are of similar length.
+            min(groups, key=lambda group: sum(each.num_inputs for each in group)).append(example)
         packings.append([merge_examples(group) for group in groups])
+        number *= 2
     return min(packings, key=cost)
 
 
