@@ -48,7 +48,19 @@ DERIVED_PROBLEMS = {
 """What is wrong, by the file that is not fresh."""
 
 
-def _models(values: dict[str, Any]) -> dict[str, Any]:
+def machine_dtype() -> str:
+    """What ``dtype: auto`` is here: bfloat16 where the GPU or the processor computes it, else float32."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    # Linux lists a processor's instructions; others are not asked.
+    processor = Path("/proc/cpuinfo")
+    known = set(processor.read_text().split()) if processor.exists() else set()
+    return "bfloat16" if known & {"avx512_bf16", "amx_bf16", "bf16"} else "float32"
+
+
+def _models(values: dict[str, Any], auto_dtype: str | None) -> dict[str, Any]:
     """The models, with what ``compat`` says of every one, and checkpoints of ``stand_ins``."""
     models, checkpoints = {}, values["stand_ins"]["checkpoints"]
     for name, model in values["models"].items():
@@ -59,19 +71,22 @@ def _models(values: dict[str, Any]) -> dict[str, Any]:
                 wanted = f"no entry for the model {name} or its tokenizer {model['tokenizer']}"
                 raise ConfigError(f"stand_ins.checkpoints: {wanted}; there are {', '.join(checkpoints)}")
             model |= {"checkpoint": stand_in, "revision": None, "dtype": "float32"}
+        if model["dtype"] == "auto":
+            model["dtype"] = auto_dtype or machine_dtype()
         models[name] = model
     return models
 
 
-def compose_params(conf: Path, overrides: list[str]) -> dict[str, Any]:
-    """Compose and validate. Raises ConfigError for a bad override or value."""
+def compose_params(conf: Path, overrides: list[str], auto_dtype: str | None = None) -> dict[str, Any]:
+    """Compose and validate; ``dtype: auto`` becomes ``auto_dtype``, by default what this machine computes in. Raises
+    ConfigError for a bad override or value."""
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
             values = OmegaConf.to_container(compose("config", overrides=overrides), resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"{conf}: {explain(error, conf, 'config', overrides)}") from None
-    values = with_conditions({**values, "compat": values["compat"]["name"], "models": _models(values)})
+    values = with_conditions({**values, "compat": values["compat"]["name"], "models": _models(values, auto_dtype)})
     del values["stand_ins"]
     params = validate(values, source=str(conf))
     if "laws" in params.axes and not params.laws:
@@ -144,8 +159,13 @@ def check(params: Path, conf: Path) -> None:
     """Raise ConfigError unless params.yaml and what follows from it are fresh, and all that must be pinned is."""
     # In `dvc exp run -S` a params.yaml that departs from conf/ is what was asked for.
     if "DVC_EXP_NAME" not in os.environ:
-        expected = compose_params(conf, recorded_overrides(params.read_text()))
-        if difference := first_difference(read_yaml(params), expected):
+        found, overrides = read_yaml(params), recorded_overrides(params.read_text())
+        # Another machine may have composed it, which computes in another dtype.
+        for dtype in ("bfloat16", "float32"):
+            difference = first_difference(found, compose_params(conf, overrides, dtype))
+            if difference is None:
+                break
+        else:
             raise ConfigError(
                 f"{params}: {difference} is not what conf/ composes to; the file was edited by hand or conf/ has "
                 f"changed. Run `make params`, or `dvc exp run -S {difference}=...` for a one-off change"

@@ -39,7 +39,7 @@ class ModelConfig:
     revision: str | None  # commit of a hub repository; null takes the current one, which check_model records
     num_parameters: PositiveInt  # for estimates of cost
     tokenizer: str  # name under which models with the same tokenizer share tries
-    dtype: Dtype  # of weights and activations; that of adapters is ``train.adapter_dtype``
+    dtype: Dtype  # of weights and activations, in conf/ also "auto"; that of adapters is ``train.adapter_dtype``
     attention: Literal["sdpa", "eager", "flash_attention_2"]
     terminator: str  # token that ends the model's turn; "eos" takes the tokenizer's EOS token
     lora_target_modules: Annotated[list[str], Field(min_length=1)]

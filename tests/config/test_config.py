@@ -191,6 +191,19 @@ def test_experiments_of_dvc_may_change_params_but_not_which_stages_there_are(tmp
             check(path, ROOT / "conf")
 
 
+def test_a_dtype_that_another_machine_chose_is_fresh(tmp_path):
+    overrides = ["models.embedded.dtype=auto"]
+    for dtype in ("float32", "bfloat16"):
+        values = compose_params(ROOT / "conf", overrides, dtype)
+        assert values["models"]["embedded"]["dtype"] == dtype
+        write_files(tmp_path, values, overrides)
+        check(tmp_path / "params.yaml", ROOT / "conf")
+    assert compose_params(ROOT / "conf", overrides)["models"]["embedded"]["dtype"] in ("float32", "bfloat16")
+    write_files(tmp_path, {**values, "seed": 9}, overrides)
+    with pytest.raises(ConfigError, match=r"params\.yaml: seed is not what conf/ composes to"):
+        check(tmp_path / "params.yaml", ROOT / "conf")
+
+
 def test_stand_ins_replace_every_checkpoint_and_nothing_else_of_a_model():
     whole = composed_params("experiment=paper")
     small = composed_params("experiment=paper", "stand_ins=tiny")
