@@ -16,12 +16,11 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import torch
-from transformers import Cache, PreTrainedTokenizerBase
-from transformers.cache_utils import DynamicLayer
+from transformers import PreTrainedTokenizerBase
 
 from pipeline.core.sampling import sample_tokens
 from pipeline.core.tries.constraint import TrieConstraint
-from pipeline.engines.loading.model import extendable
+from pipeline.engines.sampling.slots import SlotLayer, place_rows, slot_layers
 
 
 class SamplingLaw(NamedTuple):
@@ -68,11 +67,15 @@ class Draws:
         # The trie prefix that each sample has reached.
         self._constraint, self._prefixes = constraint, torch.zeros_like(self.lengths)
 
-    def start(self, prompt_ids: Sequence[int], samples: torch.Tensor) -> tuple[Cache, torch.Tensor, torch.Tensor]:
+    def start(
+        self, prompt_ids: Sequence[int], samples: torch.Tensor
+    ) -> tuple[list[SlotLayer], torch.Tensor, torch.Tensor]:
         """Run a prompt, and draw first tokens of its ``samples``, int64[n]: its cache, and what ``draw`` returns."""
         ids = torch.tensor([list(prompt_ids)], device=samples.device)
         output = self.model(input_ids=ids, use_cache=True, logits_to_keep=1)
-        return output.past_key_values, *self.draw(output.logits[:, -1], torch.zeros_like(samples), samples, 0)
+        return slot_layers(output.past_key_values), *self.draw(
+            output.logits[:, -1], torch.zeros_like(samples), samples, 0
+        )
 
     def draw(
         self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
@@ -126,86 +129,58 @@ def _sample(logits: torch.Tensor, uniforms: torch.Tensor, rows: torch.Tensor, la
 class _Rows:
     """R distinct prefixes that are run together, and the n samples that have them.
 
-    ``cache`` has keys and values of the ``parents`` int64[R], the rows that hold each prefix less its ``last`` token
-    int64[R], in ``lengths`` int64[R] slots at the end of its ``width``; rows that were split share it. ``rows``
-    int64[n] is the prefix of each of the ``samples`` int64[n].
+    ``layers`` have keys and values of the ``parents`` int64[R], ascending, the rows that hold each prefix less its
+    ``last`` token int64[R], which is ``lengths`` int64[R] tokens long; rows that were split share it. ``rows`` int64[n]
+    is the prefix of each of the ``samples`` int64[n].
     """
 
-    cache: Cache | None
-    width: int
+    layers: list[SlotLayer]
     parents: torch.Tensor
     lengths: torch.Tensor
     last: torch.Tensor
     samples: torch.Tensor
     rows: torch.Tensor
 
-    def between(self, first: int, end: int) -> "_Rows":
-        """Rows ``first`` to ``end`` - 1 with their samples."""
-        members, own = (self.rows >= first) & (self.rows < end), slice(first, end)
-        samples, rows = self.samples[members], self.rows[members] - first
-        return _Rows(self.cache, self.width, self.parents[own], self.lengths[own], self.last[own], samples, rows)
+    def split(self, first: int) -> tuple["_Rows", "_Rows"]:
+        """The rows before ``first``, whose layers are these, and the others, with a copy of theirs."""
+        parts = []
+        for own, members in ((slice(first), self.rows < first), (slice(first, None), self.rows >= first)):
+            samples, rows = self.samples[members], self.rows[members] - (own.start or 0)
+            parts.append(_Rows(list(self.layers), self.parents[own], self.lengths[own], self.last[own], samples, rows))
+        here, rest = parts
+        held, rest.parents = rest.parents.unique(return_inverse=True)
+        width = int(rest.lengths.max())
+        rest.layers = [layer.copied(held, width) for layer in self.layers]
+        return here, rest
 
 
 def _merged(
-    cache: Cache, width: int, lengths: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor, samples: torch.Tensor
+    layers: list[SlotLayer], lengths: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor, samples: torch.Tensor
 ) -> _Rows:
-    """Samples with the same row of ``cache``, which uses ``lengths`` slots, and the same next token share a row."""
+    """Samples with the same row of ``layers``, of ``lengths`` tokens, and the same next token share a row."""
     span = int(tokens.max()) + 1
     pairs, own = torch.unique(rows * span + tokens, return_inverse=True)
-    return _Rows(cache, width, pairs // span, lengths[pairs // span], pairs % span, samples, own)
+    return _Rows(layers, pairs // span, lengths[pairs // span], pairs % span, samples, own)
 
 
-def _joined(parts: Sequence[_Rows]) -> _Rows:
-    """Rows of several prompts or batches as one batch."""
-    if len(parts) == 1:
-        return parts[0]
-    width, cache = max(part.width for part in parts), extendable(parts[0].cache)
-    for index, layer in enumerate(cache.layers):
-        for name in ("keys", "values"):
-            states = [getattr(part.cache.layers[index], name)[part.parents] for part in parts]
-            # A layer that sees a window holds at most so many slots of any prompt.
-            slots = max(held.shape[2] for held in states)
-            padded = [torch.nn.functional.pad(held, (0, 0, slots - held.shape[2], 0)) for held in states]
-            setattr(layer, name, torch.cat(padded))
-        if hasattr(layer, "cumulative_length"):
-            layer.cumulative_length = width
-    above = accumulate((len(part.last) for part in parts), initial=0)
+def _step(draws: Draws, parts: Sequence[_Rows], batch_size: int) -> tuple[torch.Tensor, _Rows | None]:
+    """One token of every sample: those that are finished, int64[n], and the rows of the others. Uses up ``parts``."""
     lengths, last, samples = (torch.cat([getattr(part, n) for part in parts]) for n in ("lengths", "last", "samples"))
-    rows = torch.cat([part.rows + offset for part, offset in zip(parts, above, strict=False)])
-    return _Rows(cache, width, torch.arange(len(last), device=last.device), lengths, last, samples, rows)
-
-
-def has_free_slots(model: torch.nn.Module, cache: Cache) -> bool:
-    """Whether slots in front of a text can be added, masked and dropped: all layers see all keys and values."""
-    config = model.config.get_text_config()
-    kinds = getattr(config, "layer_types", None)
-    if kinds is None:
-        windowed = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
-        kinds = ["sliding_attention" if windowed else "full_attention"]
-    return set(kinds) == {"full_attention"} and all(type(layer) is DynamicLayer for layer in cache.layers)
-
-
-def _step(draws: Draws, batch: _Rows) -> tuple[torch.Tensor, _Rows | None]:
-    """One token of every sample: those that are finished, int64[n], and the rows of the others."""
-    own, width, in_cache = batch.lengths, batch.width, len(batch.cache.layers[0].keys)
-    cache = extendable(batch.cache)
-    if not torch.equal(batch.parents, torch.arange(in_cache, device=own.device)):
-        cache.reorder_cache(batch.parents)
-    # Where no other rows share the parents' cache, it is let go of before the model runs.
-    batch.cache = None
-    shortest, longest = torch.stack([own.min(), own.max()]).tolist()
-    if 4 * (width - longest) > width and has_free_slots(draws.model, cache):
-        for layer in cache.layers:
-            layer.keys, layer.values = (states[:, :, -longest:].contiguous() for states in (layer.keys, layer.values))
-        width = longest
-    inputs = {"input_ids": batch.last[:, None], "position_ids": own[:, None], "past_key_values": cache}
+    shortest, longest = torch.stack([lengths.min(), lengths.max()]).tolist()
+    sources = [part.parents for part in parts]
+    cache, places = place_rows([part.layers for part in parts], sources, longest, batch_size)
+    above = accumulate((len(own) for own in sources), initial=0)
+    rows = places[torch.cat([part.rows + offset for part, offset in zip(parts, above, strict=False)])]
+    order = places.argsort()
+    own = lengths[order]
+    inputs = {"input_ids": last[order, None], "position_ids": own[:, None], "past_key_values": cache}
     # Without slots to leave out there is no mask: models choose faster attention then.
-    if shortest < width:
-        inputs["attention_mask"] = (torch.arange(width + 1, device=own.device) >= (width - own)[:, None]).long()
+    if shortest < longest:
+        inputs["attention_mask"] = (torch.arange(longest + 1, device=own.device) >= (longest - own)[:, None]).long()
     logits = draws.model(**inputs, use_cache=True).logits[:, -1]
-    drawn, goes_on = draws.draw(logits, batch.rows, batch.samples, draws.lengths[batch.samples])
-    further = batch.rows[goes_on], drawn[goes_on], batch.samples[goes_on]
-    return batch.samples[~goes_on], _merged(cache, width + 1, own + 1, *further) if goes_on.any() else None
+    drawn, goes_on = draws.draw(logits, rows, samples, draws.lengths[samples])
+    further = rows[goes_on], drawn[goes_on], samples[goes_on]
+    return samples[~goes_on], _merged(cache.layers, own + 1, *further) if goes_on.any() else None
 
 
 def sample_rows(
@@ -213,34 +188,31 @@ def sample_rows(
 ) -> Iterator[torch.Tensor]:
     """Draw all samples, ``counts`` of each prompt, at most ``batch_size`` rows together; yields int64[n] finished.
 
-    A batch with too many rows is finished in parts. What waits joins a batch that has lost a quarter of its rows, where
-    the model allows it (``has_free_slots``).
+    A batch with too many rows is finished in parts. What waits joins a batch that has lost a quarter of its rows.
     """
     device, end, left, waiting = draws.lengths.device, sum(counts), [], []
     for ids, count in zip(reversed(prompts), reversed(counts), strict=True):
         samples, end = torch.arange(end - count, end, device=device), end - count
         left += [(ids, samples)] if count else []
     while waiting or left:
-        parts, room, under_way = [], batch_size, bool(waiting)
+        parts, room = [], batch_size
         while (waiting or left) and room and (len(parts) != 1 or 4 * room >= batch_size):
-            if under_way and parts and not has_free_slots(draws.model, parts[0].cache):
-                break
             if waiting:
                 part = waiting.pop()
             else:
                 ids, samples = left.pop()
-                cache, drawn, goes_on = draws.start(ids, samples)
+                layers, drawn, goes_on = draws.start(ids, samples)
                 yield samples[~goes_on]
                 if not goes_on.any():
                     continue
                 lengths, rows = torch.full((1,), len(ids), device=device), torch.zeros_like(samples)
-                part = _merged(cache, len(ids), lengths, rows[goes_on], drawn[goes_on], samples[goes_on])
+                part = _merged(layers, lengths, rows[goes_on], drawn[goes_on], samples[goes_on])
             if len(part.last) > room:
-                waiting.append(part.between(room, len(part.last)))
-                part = part.between(0, room)
+                part, rest = part.split(room)
+                waiting.append(rest)
             parts.append(part)
             room -= len(part.last)
         if parts:
-            finished, rest = _step(draws, _joined(parts))
+            finished, rest = _step(draws, parts, batch_size)
             yield finished
             waiting += [rest] if rest else []
