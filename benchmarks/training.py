@@ -1,6 +1,6 @@
 """Training steps of 8 prompts: ours through ``fit``, and a plain PEFT implementation.
 
-Plain: PEFT's LoRA, a padded row for each path or completion (at most 32 rows a pass), logits at all positions, torch's
+Plain: PEFT's LoRA, a padded row for each path or completion (at most 16 rows a pass), logits at all positions, torch's
 losses and AdamW; bfloat16 by ``torch.autocast``. Soft targets come from a dictionary of prefixes. Both see the same
 paths, and their losses must agree.
 """
@@ -38,7 +38,7 @@ from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
 from pipeline.engines.loading.model import add_lora, load_model, load_tokenizer
 from pipeline.engines.training.fit import Term, fit
 
-PROMPTS, PLAIN_ROWS = 8, 32
+PROMPTS, PLAIN_ROWS = 8, 16
 PATHS = (1, 2, 4, 8, 16)
 TOLERANCE = {"float32": 1e-4, "bfloat16": 5e-2}
 SPINNING = {"OMP_WAIT_POLICY": "ACTIVE", "GOMP_SPINCOUNT": "INFINITE"}

@@ -32,7 +32,7 @@ def test_the_dictionary_of_tuples_holds_the_same_targets(max_group):
 def test_plain_peft_takes_the_same_steps(method):
     plain, ours = [], []
     # So many rows that the plain implementation needs two passes.
-    step = training.Step("embedded", method, paths=5)
+    step = training.Step("embedded", method, paths=3)
     assert training.PROMPTS * step.paths > training.PLAIN_ROWS
     training.plain(plain.append, step, steps=3)
     training.ours(ours.append, step, steps=3)
