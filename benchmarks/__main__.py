@@ -1,63 +1,53 @@
-"""Run all benchmarks, print their tables and write them to a directory: ``python -m benchmarks``."""
+"""Measure training, sampling and tries against plain baselines: ``python -m benchmarks training sampling``.
+
+A case that benchmarks/results.csv has of the present commit and processor is not measured again.
+"""
 
 import argparse
 import importlib
 import os
-import platform
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.table import markdown
-from pipeline.artifacts.atomic import atomic_path
-from pipeline.artifacts.storage import write_json
+from benchmarks.results import FIGURE, PAGE, RESULTS, Results, revision
+from benchmarks.table import cell
+from pipeline import PROJECT
 from pipeline.command import CommandParser
-from pipeline.record.provenance import git_revision
 
-BENCHMARKS = ("tries", "sampling")
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+BENCHMARKS = ("training", "sampling", "tries")
 
 
-def main(only: list[str], output: Path) -> None:
-    """Run the chosen benchmarks; each table is written as soon as it is there."""
-    conditions = {
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "git": git_revision(),
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    sections, results = [], {}
+def main(only: list[str], output: Path, repeats: int) -> None:
+    """Run the chosen benchmarks; each case is written as soon as it is there."""
+    results = Results(output, revision())
     for name in only:
-        started = time.monotonic()
-        load = os.getloadavg()[0]
-        module = importlib.import_module(f"benchmarks.{name}")
-        results[name] = module.run()
-        heading = f"## {name}\n\n{(module.__doc__ or '').strip()}\n"
-        foot = f"\nRun in {time.monotonic() - started:.0f} s; load average before {load:.1f}.\n"
-        sections.append(f"{heading}\n{markdown(results[name])}\n{foot}")
-        print(sections[-1], flush=True)
-        with atomic_path(output / "benchmarks.md") as temporary:
-            introduction = ", ".join(f"{key} {value}" for key, value in conditions.items() if key != "git")
-            temporary.write_text(f"# Benchmarks\n\n{introduction}\n\n" + "\n".join(sections))
-        write_json(output / "benchmarks.json", {"conditions": conditions, "rows": results})
-    print(f"written to {output / 'benchmarks.md'} and {output / 'benchmarks.json'}")
+        for case, measure in importlib.import_module(f"benchmarks.{name}").cases():
+            title = " ".join(filter(None, (name, case.model, case.case, case.dtype)))
+            if results.has(case):
+                print(f"{title}: kept", flush=True)
+                continue
+            load, started = os.getloadavg()[0], time.monotonic()
+            rows = measure(repeats)
+            results.replace(case, rows, load)
+            found = (f"{row['implementation']} {cell(row.get('seconds', row['note']))}" for row in rows)
+            print(f"{title}: {', '.join(found)} (took {time.monotonic() - started:.0f} s)", flush=True)
+    results.write()
+    print(f"written to {', '.join(str(output / name) for name in (RESULTS, PAGE, FIGURE))}")
 
 
 def parse_arguments() -> argparse.Namespace:
     """Command line."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("only", nargs="*", default=list(BENCHMARKS), help=f"some of {', '.join(BENCHMARKS)}")
-    parser.add_argument("--output", type=Path, default=Path("reports"), help="directory to write (default: reports)")
+    parser.add_argument(
+        "--output", type=Path, default=PROJECT, help=f"where {RESULTS} and {PAGE} are (default: this checkout)"
+    )
+    parser.add_argument("--repeats", type=int, default=5, help="rounds of a case, fewer of a slow one (default: 5)")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.only if name not in BENCHMARKS]:
         parser.error(f"unknown benchmark {unknown[0]!r}; choose from {', '.join(BENCHMARKS)}")
+    if arguments.repeats < 1:
+        parser.error(f"--repeats: {arguments.repeats} is too few; at least 1 is needed")
     return arguments
 
 

@@ -1,16 +1,48 @@
-"""Time and memory of a function in a process of its own."""
+"""Time and memory of functions in processes of their own, alone or turn about, and the rows that come of it."""
 
 import contextlib
 import gc
 import importlib
 import multiprocessing
+import os
+import platform
+import re
 import resource
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
+
+from pipeline.command import keep_freed_memory
+
+Figures = dict[str, Any]
+Row = dict[str, Any]
+Turn = Callable[[Figures], None]
+"""Hands over the figures of a turn and waits for the next one."""
+SECONDS_PER_CASE = 150
+MATMUL_SIZE = 2048
+OF_LAST_TURN = ("tokens", "peak_mb", "retained_mb", "threads", "note")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is measured in one go, and whose rows are kept and replaced together."""
+
+    benchmark: str
+    case: str
+    model: str = ""
+    dtype: str = ""
+    paths: str = ""
+
+
+Measured = Iterator[tuple[Case, Callable[[int], list[Row]]]]
+"""Cases in order, and functions that give their rows after so many repeats."""
 
 
 @dataclass
@@ -37,17 +69,34 @@ def counted(model: torch.nn.Module) -> Iterator[ModelCost]:
         handle.remove()
 
 
+def processor() -> str:
+    """Its model name, or the machine's architecture where /proc/cpuinfo has none."""
+    found = re.search(r"model name\s*: (.+)", _cpuinfo())
+    return found[1].strip() if found else platform.machine()
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor has instructions for matrix products in bfloat16."""
+    return not {"avx512_bf16", "amx_bf16", "bf16"}.isdisjoint(_cpuinfo().split())
+
+
+def _cpuinfo() -> str:
+    path = Path("/proc/cpuinfo")
+    return path.read_text() if path.exists() else ""
+
+
 def peak_megabytes() -> float:
-    """Largest resident set of this process so far, MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Largest resident set of this process so far, MB (Linux)."""
+    # getrusage's starts at the parent's.
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def _resident_megabytes() -> float:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize() / 1e6
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
-def _child(connection, module: str, function: str, arguments: dict[str, Any]) -> None:
+def _once(connection: Connection, module: str, function: str, arguments: Mapping[str, Any]) -> None:
     loaded = importlib.import_module(module)
     target = getattr(loaded, function)
     # What is imported or cached at the first use belongs to neither implementation.
@@ -62,7 +111,35 @@ def _child(connection, module: str, function: str, arguments: dict[str, Any]) ->
     connection.send(figures | {key: value for key, value in (result or {}).items() if key != "keep"})
 
 
-def in_subprocess(module: str, function: str, **arguments: Any) -> dict[str, Any]:
+def _by_turns(connection: Connection, module: str, function: str, arguments: Mapping[str, Any]) -> None:
+    # As commands of the pipeline do.
+    keep_freed_memory()
+
+    def turn(figures: Figures) -> None:
+        connection.send(figures | {"peak_mb": peak_megabytes(), "threads": torch.get_num_threads()})
+        connection.recv()
+
+    with contextlib.suppress(EOFError, ConnectionError):
+        getattr(importlib.import_module(module), function)(turn, **arguments)
+
+
+@contextlib.contextmanager
+def _process(target: Callable, environment: Mapping[str, str], *arguments: Any) -> Iterator[Connection]:
+    """A fresh process with these environment variables and the connection to it, whose end ends it."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=target, args=(theirs, *arguments))
+    with mock.patch.dict(os.environ, environment):
+        process.start()
+    theirs.close()
+    try:
+        yield ours
+    finally:
+        ours.close()
+        process.join()
+
+
+def in_subprocess(module: str, function: str, **arguments: Any) -> Figures:
     """Run ``module.function(**arguments)`` in a fresh process (Linux).
 
     The module's ``warm_up``, if it has one, runs first. The function may return further figures; its "keep" entry
@@ -70,15 +147,73 @@ def in_subprocess(module: str, function: str, **arguments: Any) -> dict[str, Any
 
     Raises RuntimeError where the process ended without a result (out of memory, an exception).
     """
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(sender, module, function, arguments))
-    process.start()
-    sender.close()
+    with _process(_once, {}, module, function, arguments) as connection:
+        return _received(connection, f"{module}.{function}({arguments})")
+
+
+def _received(connection: Connection, what: str) -> Figures:
     try:
-        result = receiver.recv()
+        return connection.recv()
     except EOFError:
-        raise RuntimeError(f"{module}.{function}({arguments}) ended without a result") from None
-    finally:
-        process.join()
-    return result
+        raise RuntimeError(f"{what} ended without a result") from None
+
+
+def in_turns(
+    module: str, functions: Sequence[str], repeats: int, environment: Mapping[str, str] | None = None, **arguments: Any
+) -> dict[str, list[Figures]]:
+    """Figures of each function's turns, with peak_mb and threads of its process; they run one at a time.
+
+    A function takes ``turn`` and ``arguments``; the first result that it hands over, by which it has loaded and is
+    warm, does not count. After ``SECONDS_PER_CASE`` no further round begins. Raises RuntimeError where a process ended
+    without a result.
+    """
+    with contextlib.ExitStack() as stack:
+        connections = {}
+        for name in functions:
+            process = _process(_by_turns, environment or {}, module, name, arguments)
+            connections[name] = stack.enter_context(process)
+        for name, connection in connections.items():
+            _received(connection, f"{module}.{name}({arguments})")
+        found: dict[str, list[Figures]] = {name: [] for name in functions}
+        started = time.monotonic()
+        for done in range(repeats):
+            if done and time.monotonic() - started > SECONDS_PER_CASE:
+                break
+            for name, connection in connections.items():
+                connection.send(None)
+                found[name].append(_received(connection, f"{module}.{name}({arguments})"))
+        return found
+
+
+def against_plain(module: str, repeats: int, **arguments: Any) -> dict[str, list[Figures]]:
+    """Figures of the module's ``plain`` and ``ours``, and of the limit: the operations that are needed ("flops" of
+    either) at the rate of a matrix product in the same round ("rate" of ``plain``)."""
+    found = in_turns(module, ("plain", "ours"), repeats, **arguments)
+    limit = []
+    for plain, ours in zip(*found.values(), strict=True):
+        flops, rate = (plain | ours)["flops"], plain["rate"]
+        limit.append({"seconds": flops / rate, "note": f"{flops:.3g} operations at {rate:.3g} a second"})
+    return found | {"limit": limit}
+
+
+def matmul_rate(dtype: str) -> float:
+    """Operations per second of square matrix products, the fastest of three."""
+    a, b = torch.randn(2, MATMUL_SIZE, MATMUL_SIZE).to(getattr(torch, dtype))
+    times = []
+    for _ in range(3):
+        started = time.perf_counter()
+        torch.mm(a, b)
+        times.append(time.perf_counter() - started)
+    return 2 * MATMUL_SIZE**3 / min(times)
+
+
+def summary(found: Mapping[str, Sequence[Figures]]) -> list[Row]:
+    """A row for each implementation from the figures of its turns; ratios are to the median of the first."""
+    rows: list[Row] = []
+    for name, turns in found.items():
+        seconds = [turn["seconds"] for turn in turns]
+        median = statistics.median(seconds)
+        row = {"implementation": name, "seconds": median, "min": min(seconds), "max": max(seconds)}
+        row |= {"repeats": len(turns), "ratio": rows[0]["seconds"] / median if rows else 1.0}
+        rows.append(row | {key: turns[-1].get(key, "") for key in OF_LAST_TURN})
+    return rows

@@ -1,156 +1,100 @@
-"""Time sampling many answers of one prompt: plain batches and merged rows.
-
-Both draw with the same uniform numbers and must give the same answers. Positions are
-the tokens that the model ran.
-"""
+"""Answers of a model: ours, and transformers' ``generate`` with ``num_return_sequences``; 64 rows at a time in both."""
 
 import gc
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
 
-import numpy as np
 import torch
+from peft import PeftModel
+from transformers import PreTrainedTokenizerBase
 
-from benchmarks.measure import counted
-from pipeline.config.params import load_params
-from pipeline.core.prompts.structured import Prompt, build_split
-from pipeline.core.sampling import sample_tokens
-from pipeline.engines.loading.chat import encode_request
+from benchmarks.checkpoints import parameters, plain_model
+from benchmarks.gpu.cases import forward_flops
+from benchmarks.gpu.engines import PlainGenerate
+from benchmarks.measure import Case, Measured, Row, Turn, against_plain, counted, matmul_rate, summary
+from pipeline import PROJECT
+from pipeline.core.prompts.open_ended import open_prompts
+from pipeline.core.prompts.structured import build_split, make_prompt
+from pipeline.engines.loading.chat import request_encoder
 from pipeline.engines.loading.conditioned_model import load_adapter
 from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
-from pipeline.engines.sampling.generate import Generation, generate, sample_seeds
+from pipeline.engines.sampling.generate import sample_seeds
+from pipeline.engines.sampling.text_engine import SampleRequest, TextEngine
+from pipeline.engines.sampling.transformers_engine import TransformersEngine
 
-ROOT = Path(__file__).resolve().parents[1]
-PLAIN_BATCH = 16
-
-
-@torch.inference_mode()
-def generate_plain(
-    model: torch.nn.Module,
-    tokenizer: Any,
-    prompt_ids: Sequence[int],
-    seeds: Sequence[int],
-    *,
-    stop_ids: set[int],
-    max_new_tokens: int,
-    temperature: float,
-    top_p: float,
-) -> list[Generation]:
-    """What ``generate`` gives, the obvious way: batches of 16 identical requests.
-
-    Every batch runs the prompt in each of its rows and decodes until its last row has
-    finished. Arguments as for ``generate``.
-    """
-    device = next(model.parameters()).device
-    results = []
-    for start in range(0, len(seeds), PLAIN_BATCH):
-        chunk = seeds[start : start + PLAIN_BATCH]
-        uniforms = np.stack([np.random.Generator(np.random.Philox(seed)).random(max_new_tokens) for seed in chunk])
-        uniforms = torch.from_numpy(uniforms).to(device)
-        inputs, cache = torch.tensor([list(prompt_ids)] * len(chunk), device=device), None
-        rows: list[list[int]] = [[] for _ in chunk]
-        done = [False] * len(chunk)
-        for step in range(max_new_tokens):
-            output = model(input_ids=inputs, past_key_values=cache, use_cache=True, logits_to_keep=1)
-            cache = output.past_key_values
-            chosen = sample_tokens(output.logits[:, -1], uniforms[:, step], temperature, top_p)
-            for row, token in enumerate(chosen.tolist()):
-                if not done[row]:
-                    rows[row].append(token)
-                    done[row] = token in stop_ids
-            if all(done):
-                break
-            inputs = chosen[:, None]
-        for seed, tokens in zip(chunk, rows, strict=True):
-            stopped = tokens[-1] in stop_ids
-            text = tokenizer.decode(tokens[:-1] if stopped else tokens, skip_special_tokens=True)
-            results.append(Generation(seed, text, len(tokens), "stop" if stopped else "length"))
-    return results
+ROWS, MAX_NEW_TOKENS = 64, 16
+ADAPTER = PROJECT / "results/laptop_longer/adapter"
 
 
-@dataclass
-class _Timing:
-    """Repeats of one implementation on one prompt."""
+@dataclass(frozen=True)
+class Answers:
+    """So many answers to each of some requests."""
 
-    seconds: list[float] = field(default_factory=list)
-    positions: int = 0
-    forward_passes: int = 0
-    answers: list[Generation] = field(default_factory=list)
+    model: str
+    texts: tuple[str, ...]
+    number: int
+    adapted: bool = False
 
-    def measure(self, model: torch.nn.Module, call: Callable[[], list[Generation]]) -> None:
-        """Run once more."""
+    def requests(self, tokenizer: PreTrainedTokenizerBase) -> list[SampleRequest]:
+        """Their requests; each answer has a seed of its own."""
+        encode = request_encoder(tokenizer, parameters().models[self.model])
+        return [
+            SampleRequest(text, encode(text), dict(enumerate(sample_seeds(0, (text,), self.number))), MAX_NEW_TOKENS)
+            for text in self.texts
+        ]
+
+
+def _draw(turn: Turn, engine: TextEngine, model: torch.nn.Module, requests: list[SampleRequest]) -> None:
+    """Draw all answers in every turn; the first result is of a few answers to the first request."""
+    drawn = [replace(requests[0], seeds=dict(list(requests[0].seeds.items())[:8]))]
+    while True:
         gc.collect()
-        started = time.perf_counter()
+        started = time.monotonic()
         with counted(model) as cost:
-            self.answers = call()
-        self.seconds.append(time.perf_counter() - started)
-        self.positions, self.forward_passes = cost.positions, cost.forward_passes
+            samples = [sample for part in engine.sample(drawn) for sample in part]
+        seconds, run = time.monotonic() - started, cost.positions
+        prompts = sum(len(request.prompt_ids) for request in drawn)
+        attended = run * (prompts // len(drawn) + MAX_NEW_TOKENS // 2)
+        flops = forward_flops(model, run, run - prompts + len(drawn), attended)
+        distinct = len({(sample.key, sample.generation.text) for sample in samples})
+        figures = {"seconds": seconds, "tokens": run, "flops": flops, "note": f"distinct answers: {distinct:,}"}
+        turn(figures | {"rate": matmul_rate("float32")})
+        drawn = requests
 
 
-def evaluation_prompts(count: int) -> list[Prompt]:
-    """``count`` prompts spread evenly over the evaluation prompts of both splits."""
-    prompts = [*build_split("unseen", selection="selected"), *build_split("ood", selection="selected")]
-    chosen = np.unique(np.linspace(0, len(prompts) - 1, count).round().astype(int))
-    return [prompts[index] for index in chosen]
+def plain(turn: Turn, answers: Answers) -> None:
+    """Batches of ``generate``."""
+    config, model = parameters().models[answers.model], plain_model(answers.model)
+    tokenizer = load_tokenizer(config)
+    stops = stop_ids(model, tokenizer, config.terminator)
+    model = PeftModel.from_pretrained(model, ADAPTER).eval() if answers.adapted else model.eval()
+    _draw(turn, PlainGenerate(model, ROWS, tokenizer, sorted(stops)), model, answers.requests(tokenizer))
 
 
-def run(
-    samples: int = 1000, prompts: int = 4, repeats: int = 2, batch_size: int = 500, adapter: Path | None = None
-) -> list[dict[str, Any]]:
-    """Time both implementations on the embedded model; the fastest of ``repeats`` interleaved runs counts."""
-    config = load_params(ROOT / "params.yaml")
-    model_config, settings = config.models["embedded"], config.generate.structured
-    model, tokenizer = load_model(model_config), load_tokenizer(model_config)
-    chat = model_config.chat
-    stops = stop_ids(model, tokenizer, model_config.terminator)
-    encoded = {
-        prompt.prompt_id: encode_request(tokenizer, prompt.text, chat.template_arguments, chat.answer_prefix)
-        for prompt in evaluation_prompts(prompts)
-    }
-    if adapter is not None:
-        model = load_adapter(model, adapter, next(iter(encoded.values())))
-    arguments = {
-        "stop_ids": stops,
-        "max_new_tokens": settings.max_new_tokens,
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-    }
-    implementations: dict[str, Callable[..., list[Generation]]] = {
-        "plain": generate_plain,
-        "merged": lambda *given, **named: generate(*given, batch_size=batch_size, **named),
-    }
-    timings: dict[str, dict[str, _Timing]] = {}
-    for prompt_id, ids in encoded.items():
-        seeds = sample_seeds(config.seed, ("benchmark", prompt_id), samples)
-        timings[prompt_id] = case = {name: _Timing() for name in implementations}
-        for function in implementations.values():
-            # The first calls of a shape are slower.
-            function(model, tokenizer, ids, seeds[:PLAIN_BATCH], **arguments)
-        for _ in range(repeats):
-            for name, function in implementations.items():
-                case[name].measure(
-                    model,
-                    lambda function=function, ids=ids, seeds=seeds: function(model, tokenizer, ids, seeds, **arguments),
-                )
-    rows = [_row(name, case, samples, [timings[name]]) for name in timings for case in implementations]
-    return rows + [_row("all", case, samples, list(timings.values())) for case in implementations]
+def ours(turn: Turn, answers: Answers) -> None:
+    """The pipeline's engine."""
+    config = parameters().models[answers.model]
+    model, tokenizer = load_model(config, device="cpu"), load_tokenizer(config)
+    requests, stops = answers.requests(tokenizer), stop_ids(model, tokenizer, config.terminator)
+    model = load_adapter(model, ADAPTER, requests[0].prompt_ids) if answers.adapted else model
+    _draw(turn, TransformersEngine(model, tokenizer, stops, ROWS), model, requests)
 
 
-def _row(case: str, implementation: str, samples: int, timings: list[dict[str, _Timing]]) -> dict[str, Any]:
-    seconds = sum(min(timing[implementation].seconds) for timing in timings)
-    plain = sum(min(timing["plain"].seconds) for timing in timings)
-    pairs = [pair for t in timings for pair in zip(t[implementation].answers, t["plain"].answers, strict=True)]
-    return {
-        "case": case,
-        "implementation": implementation,
-        "seconds": seconds,
-        "ratio": plain / seconds,
-        "samples_per_second": samples * len(timings) / seconds,
-        "positions": sum(timing[implementation].positions for timing in timings),
-        "forward_passes": sum(timing[implementation].forward_passes for timing in timings),
-        "distinct_answers": sum(len({answer.text for answer in t[implementation].answers}) for t in timings),
-        "different": sum(found != expected for found, expected in pairs),
-    }
+def compare(answers: Answers, repeats: int) -> list[Row]:
+    """Rows of ``generate``, ours, and the limit of the tokens that ours runs."""
+    return summary(against_plain(__name__, repeats, answers=answers))
+
+
+def cases() -> Measured:
+    """What is measured."""
+    structured = [*build_split("unseen", selection="selected"), *build_split("ood", selection="selected")]
+    spread = tuple(prompt.text for prompt in structured[:: len(structured) // 4])[:4]
+    open_texts = tuple(prompt.text for prompt in open_prompts()[:16])
+    poisson = make_prompt("poisson", {"lambda": 4.0}, "").text
+    for name, answers in {
+        "1,024 answers to 16 open requests": Answers("smollm2", open_texts, 64),
+        "256 answers to a Poisson request, adapter": Answers("smollm2", (poisson,), 256, adapted=True),
+        "4,000 answers to 4 structured requests": Answers("embedded", spread, 1_000),
+    }.items():
+        yield Case("sampling", name, answers.model, "float32"), partial(compare, answers)

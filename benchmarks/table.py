@@ -1,18 +1,11 @@
-"""Benchmark rows as a Markdown table."""
+"""Figures as Markdown: a case in a line, the plain implementation beside ours."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
-COLUMNS = {
-    "case": "case",
-    "implementation": "implementation",
-    "seconds": "seconds",
-    "ratio": "times faster",
-    "positions": "positions",
-    "retained_mb": "retained MB",
-    "peak_mb": "peak MB",
-    "note": "note",
-}
+HEADINGS = ("case", "model", "plain, s", "ours, s", "limit, s", "ratio", "memory of plain and ours, MB")
 
 
 def cell(value: Any) -> str:
@@ -24,17 +17,33 @@ def cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table of the columns that any row has; further figures of a row follow its note."""
-    shown = [key for key in COLUMNS if any(row.get(key) not in (None, "") for row in rows)]
-    extras = [{k: v for k, v in row.items() if k not in COLUMNS} for row in rows]
-    if any(extras) and "note" not in shown:
-        shown.append("note")
-    lines = ["| " + " | ".join(COLUMNS[key] for key in shown) + " |", "|" + "---|" * len(shown)]
-    for row, extra in zip(rows, extras, strict=True):
-        cells = [cell(row.get(key)) for key in shown]
-        if "note" in shown:
-            further = ", ".join(f"{key} {cell(value)}" for key, value in extra.items() if value is not None)
-            cells[shown.index("note")] = "; ".join(part for part in (cells[shown.index("note")], further) if part)
-        lines.append("| " + " | ".join(cells) + " |")
+def _seconds(row: Mapping[str, str] | None) -> str:
+    if row is None or not row["seconds"]:
+        return "" if row is None else row["note"]
+    median, low, high = (cell(float(row[key])) for key in ("seconds", "min", "max"))
+    return median if row["repeats"] == "1" else f"{median} [{low}, {high}]"
+
+
+def _memory(rows: Sequence[Mapping[str, str]]) -> str:
+    found = [row["peak_mb"] or row["retained_mb"] for row in rows[:2]]
+    return " and ".join(cell(float(value)) for value in found) if all(found) else ""
+
+
+def markdown(rows: Sequence[Mapping[str, str]]) -> str:
+    """What was measured where, and a line for each case: rows of the results, the plain implementation's first."""
+    places = {f"{row['processor']}, commit {row['commit']}" for row in rows}
+    loads = [float(row["load"]) for row in rows]
+    lines = [
+        f"{'; '.join(sorted(places))}. Load average before a case: {min(loads):g} to {max(loads):g}.",
+        "",
+        f"| {' | '.join(HEADINGS)} |",
+        "|---" * len(HEADINGS) + "|",
+    ]
+    for _, group in groupby(rows, key=itemgetter("benchmark", "case", "model", "dtype", "paths")):
+        plain, *others = group
+        ours, limit = [*others, None, None][:2]
+        name = plain["case"] + ", bfloat16" * (plain["dtype"] == "bfloat16")
+        ratio = f"{float(ours['ratio']):.3g}" if ours else ""
+        cells = (name, plain["model"], *map(_seconds, (plain, ours, limit)), ratio, _memory([plain, *others]))
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -6,17 +6,21 @@ prompts and its figures are scaled to all of them, because the whole would need 
 an hour and 30 GB.
 """
 
+import time
 from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
-from benchmarks.measure import in_subprocess
+from benchmarks.measure import Case, Figures, Measured, Row, in_subprocess, summary
 from pipeline.core.laws.discretize import discretize_all
 from pipeline.core.prompts.structured import build_split
+from pipeline.core.tries.number_keys import pack_numbers
 from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
 
-NUM_DECIMALS = 5
+NUM_DECIMALS, MANY_BINS = 5, 16_384
 
 
 def tokenizer_of(max_group: int):
@@ -39,6 +43,18 @@ def warm_up() -> None:
     tokenizer = tokenizer_of(1)
     rule = find_digit_tokens(tokenizer, tokenizer.eos_token_id, NUM_DECIMALS)
     dict(tries_of(tokenizer, rule, tokenizer.eos_token_id, spaces))
+
+
+def prefix_laws(strings: Sequence[Sequence[int]], masses: Sequence[float]) -> dict[tuple[int, ...], dict[int, float]]:
+    """The next-token law after every prefix of token sequences (terminator last) with these masses."""
+    trie: dict[tuple, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for path, mass in zip(strings, masses, strict=True):
+        for k, token in enumerate(path if mass > 0 else ()):
+            trie[tuple(path[:k])][token] += mass
+    totals = {prefix: sum(children.values()) for prefix, children in trie.items()}
+    return {
+        prefix: {token: mass / totals[prefix] for token, mass in children.items()} for prefix, children in trie.items()
+    }
 
 
 def baseline(max_bins: int, max_group: int, every: int) -> dict:
@@ -67,18 +83,8 @@ def baseline(max_bins: int, max_group: int, every: int) -> dict:
             cumulative = frozen.cdf(edges)
             masses = np.diff(cumulative).tolist()
             texts = [f"{number:.{NUM_DECIMALS}f}" for number in numbers]
-        trie: dict[tuple, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-        for ids, mass in zip(tokenizer(texts)["input_ids"], masses, strict=True):
-            if mass <= 0:
-                continue
-            path = [*ids, tokenizer.eos_token_id]
-            for k, token in enumerate(path):
-                trie[tuple(path[:k])][token] += mass
-        targets = {}
-        for prefix, children in trie.items():
-            total = sum(children.values())
-            targets[prefix] = {token: mass / total for token, mass in children.items()}
-        tries.append(targets)
+        strings = [[*ids, tokenizer.eos_token_id] for ids in tokenizer(texts)["input_ids"]]
+        tries.append(prefix_laws(strings, masses))
     return {"prompts": len(laws), "keep": tries, "num_edges": sum(len(c) for t in tries for c in t.values())}
 
 
@@ -92,61 +98,36 @@ def ours(max_bins: int, max_group: int) -> dict:
     return {"prompts": len(laws), "keep": (spaces, tries), "num_edges": sum(t.num_edges for t in tries.values())}
 
 
-def token_ids(max_bins: int = 16_384, repeats: int = 5) -> list[dict]:
+def token_ids(repeats: int) -> list[Row]:
     """Token ids of one prompt's strings: the tokenizer against digit arithmetic (trie included in neither)."""
-    import time
-
-    from pipeline.core.tries.number_keys import pack_numbers
-
-    (space,) = discretize_all([build_split("train")[0].law], num_decimals=NUM_DECIMALS, max_bins=max_bins)
+    (space,) = discretize_all([build_split("train")[0].law], num_decimals=NUM_DECIMALS, max_bins=MANY_BINS)
     tokenizer = tokenizer_of(1)
     rule = find_digit_tokens(tokenizer, tokenizer.eos_token_id, NUM_DECIMALS)
-    best = {"tokenizer": np.inf, "digit arithmetic": np.inf}
+    calls = {"tokenizer": lambda: tokenizer(list(space.values)), "ours": lambda: pack_numbers([space.values], rule)}
+    found: dict[str, list[Figures]] = {name: [] for name in calls}
     for _ in range(repeats):
-        for name, function in (
-            ("tokenizer", lambda: tokenizer(list(space.values))["input_ids"]),
-            ("digit arithmetic", lambda: pack_numbers([space.values], rule)),
-        ):
+        for name, function in calls.items():
             started = time.perf_counter()
             function()
-            best[name] = min(best[name], time.perf_counter() - started)
-    case = f"token ids of {len(space.values):,} strings"
-    return [
-        {"case": case, "implementation": name, "seconds": seconds, "ratio": best["tokenizer"] / seconds}
-        for name, seconds in best.items()
-    ]
+            found[name].append({"seconds": time.perf_counter() - started})
+    return summary(found)
 
 
-def run(quick: bool = False) -> list[dict]:
-    """Rows of the comparison: seconds and memory for 1,988 prompts, and ratios."""
-    rows = token_ids()
-    for max_bins, every in ((1_001, 50), (16_384, 400)):
+def compare(max_bins: int, max_group: int, every: int, repeats: int) -> list[Row]:
+    """Seconds and memory of all training prompts, once whatever ``repeats``."""
+    plain = in_subprocess(__name__, "baseline", max_bins=max_bins, max_group=max_group, every=every)
+    fast = in_subprocess(__name__, "ours", max_bins=max_bins, max_group=max_group)
+    scale = fast["num_edges"] / plain["num_edges"]
+    note = f"measured on {plain['prompts']} prompts, scaled by the number of edges"
+    scaled = {"seconds": plain["seconds"] * scale, "retained_mb": plain["retained_mb"] * scale, "note": note}
+    return summary({"dictionary": [scaled], "ours": [fast | {"note": f"{fast['num_edges']:,} edges"}]})
+
+
+def cases() -> Measured:
+    """What is measured."""
+    yield Case("tries", f"token ids of {MANY_BINS:,} strings"), token_ids
+    for max_bins, every in ((1_001, 50), (MANY_BINS, 400)):
         for max_group in (1, 3):
-            if quick and (max_bins, max_group) != (1_001, 1):
-                continue
-            case = f"1,988 prompts, {max_bins:,} bins, {'single digits' if max_group == 1 else 'three-digit groups'}"
-            plain = in_subprocess(__name__, "baseline", max_bins=max_bins, max_group=max_group, every=every)
-            fast = in_subprocess(__name__, "ours", max_bins=max_bins, max_group=max_group)
-            scale = fast["num_edges"] / plain["num_edges"]
-            rows.append(
-                {
-                    "case": case,
-                    "implementation": "dictionary of tuples",
-                    "seconds": plain["seconds"] * scale,
-                    "ratio": 1.0,
-                    "retained_mb": plain["retained_mb"] * scale,
-                    "note": f"measured on {plain['prompts']} prompts, scaled by the number of edges",
-                }
-            )
-            rows.append(
-                {
-                    "case": case,
-                    "implementation": "flat arrays",
-                    "seconds": fast["seconds"],
-                    "ratio": rows[-1]["seconds"] / fast["seconds"],
-                    "retained_mb": fast["retained_mb"],
-                    "peak_mb": fast["peak_mb"],
-                    "note": f"{fast['num_edges']:,} edges",
-                }
-            )
-    return rows
+            tokens = "single digits" if max_group == 1 else "three-digit groups"
+            case = Case("tries", f"tries of all prompts, {max_bins:,} bins, {tokens}")
+            yield case, partial(compare, max_bins, max_group, every)

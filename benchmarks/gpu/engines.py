@@ -4,6 +4,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from transformers import GenerationConfig
@@ -11,7 +12,7 @@ from transformers import GenerationConfig
 from benchmarks.gpu.shapes import MODEL, STOP
 from pipeline.config.engine import VllmConfig
 from pipeline.engines.loading.model import load_tokenizer
-from pipeline.engines.sampling.generate import generation_from_tokens
+from pipeline.engines.sampling.generate import Generation, generation_from_tokens
 from pipeline.engines.sampling.text_engine import Sample, SampleRequest, TextEngine
 from pipeline.engines.sampling.vllm_engine import open_vllm
 
@@ -34,35 +35,41 @@ class TokenNames:
 class PlainGenerate:
     """``generate`` of transformers as it is, for the same law in other hands; a ``TextEngine``."""
 
-    def __init__(self, model: torch.nn.Module, rows: int):
-        """``rows`` are run together at most."""
+    def __init__(self, model: torch.nn.Module, rows: int, tokenizer: Any = None, stop_ids: Sequence[int] = (STOP,)):
+        """``rows`` are run together at most; without a tokenizer a text is its tokens' ids."""
         self._model, self._rows = model, rows
+        self._tokenizer, self._stop_ids = tokenizer or TokenNames(), set(stop_ids)
 
     @torch.inference_mode()
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
         """See TextEngine; the draws are torch's own, and ``seeds`` name them only."""
         torch.manual_seed(0)
         for request in requests:
-            settings = GenerationConfig(
-                do_sample=True,
-                temperature=request.temperature,
-                top_p=request.top_p,
-                top_k=0,
-                max_new_tokens=request.max_new_tokens,
-                eos_token_id=STOP,
-                pad_token_id=0,
-            )
+            ids = torch.tensor([request.prompt_ids], device=self._model.device)
             pairs = list(request.seeds.items())
             for start in range(0, len(pairs), self._rows):
                 part = pairs[start : start + self._rows]
-                ids = torch.tensor([request.prompt_ids] * len(part), device=self._model.device)
+                settings = GenerationConfig(
+                    do_sample=True,
+                    temperature=request.temperature,
+                    top_p=request.top_p,
+                    top_k=0,
+                    max_new_tokens=request.max_new_tokens,
+                    num_return_sequences=len(part),
+                    eos_token_id=sorted(self._stop_ids),
+                    pad_token_id=0,
+                )
                 drawn = self._model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=settings)
                 rows = drawn[:, ids.shape[1] :].tolist()
-                answers = [row[: row.index(STOP) + 1] if STOP in row else row for row in rows]
                 yield [
-                    Sample(request.key, index, generation_from_tokens(TokenNames(), tokens, seed, {STOP}, False))
-                    for (index, seed), tokens in zip(part, answers, strict=True)
+                    Sample(request.key, index, self._generation(row, seed))
+                    for (index, seed), row in zip(part, rows, strict=True)
                 ]
+
+    def _generation(self, row: list[int], seed: int) -> Generation:
+        """The tokens up to the first stop token, behind which there is padding."""
+        end = next((place + 1 for place, token in enumerate(row) if token in self._stop_ids), len(row))
+        return generation_from_tokens(self._tokenizer, row[:end], seed, self._stop_ids, True)
 
 
 @contextlib.contextmanager
