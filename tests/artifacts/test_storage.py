@@ -71,6 +71,12 @@ def test_missing_file_and_column(tmp_path):
         read_table(tmp_path / "t.parquet", ["a", "b"])
 
 
+def test_a_table_comes_back_without_its_index(tmp_path):
+    table = pd.DataFrame({"a": [1, 2]}, index=[7, 5])
+    write_table(tmp_path / "t.parquet", table)
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.parquet", ["a"]), table.reset_index(drop=True))
+
+
 def test_undefined_numbers_are_not_written_as_nan(tmp_path):
     for write, value in ((write_json, {"value": math.nan}), (write_json_lines, [{"value": math.nan}])):
         with pytest.raises(ValueError):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.exact.number_law import CDF_POINTS, bound_number_law, candidate_tokens
+from pipeline.core.exact.number_law import CDF_POINTS, GridTarget, bound_number_law, candidate_tokens
 from pipeline.core.laws.discretize import QUANTILE_RANGE
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
@@ -212,3 +212,9 @@ def test_a_model_without_any_number():
     model = SyntheticModel(ONE_DIGIT, [[OUTSIDE], [ONE_DIGIT.terminator], [10, 12]], [0.5, 0.3, 0.2], 8)
     bounds = bound_number_law(LAWS["normal"], ONE_DIGIT, model.score, max_new_tokens=8)
     assert (bounds.support_low, bounds.ks_low, bounds.wasserstein_1_low) == (0, 0, 0) and bounds.ks_high > 0.9
+
+
+@pytest.mark.parametrize("exponent", [-2, 0, 5])
+def test_round_numbers_are_nodes_of_the_grid(exponent):
+    nodes = GridTarget(Law("norm", {"loc": 0.0, "scale": 10.0**exponent}), 2000).nodes
+    assert np.isin([float(f"{k}e{exponent - 2}") for k in range(-300, 301)], nodes).all()

@@ -41,7 +41,12 @@ def answers(items: IrtScenario, ability, seed=1) -> np.ndarray:
 
 def test_one_dimension_by_hand():
     """Two equal items, one right: the chance of each is 1/2, so theta = b / a."""
-    assert fit_ability(np.array([1.0, 0.0]), np.array([[2.0, 2.0]]), np.array([3.0, 3.0])) == pytest.approx([1.5])
+    items = np.array([1.0, 0.0]), np.array([[2.0, 2.0]]), np.array([3.0, 3.0])
+    assert fit_ability(*items) == pytest.approx([1.5])
+    # Whole Newton steps from so far away would go further and further off.
+    for start in (-10.0, 8.0):
+        found = fit_abilities(items[0], np.ones((1, 2)), *items[1:], start=np.array([start]))
+        assert found[0] == pytest.approx([1.5], abs=1e-5)
     # A fraction is so much of a right answer: sigmoid(theta) = 0.8.
     ability = fit_ability(np.array([0.7, 0.9]), np.array([[1.0, 1.0]]), np.zeros(2))
     assert ability == pytest.approx([math.log(4)], abs=1e-4)
