@@ -75,11 +75,6 @@ def processor() -> str:
     return found[1].strip() if found else platform.machine()
 
 
-def has_bfloat16() -> bool:
-    """Whether the processor has instructions for matrix products in bfloat16."""
-    return not {"avx512_bf16", "amx_bf16", "bf16"}.isdisjoint(_cpuinfo().split())
-
-
 def _cpuinfo() -> str:
     path = Path("/proc/cpuinfo")
     return path.read_text() if path.exists() else ""

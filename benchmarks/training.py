@@ -27,6 +27,7 @@ from benchmarks.checkpoints import parameters, plain_model
 from benchmarks.gpu.cases import forward_flops
 from benchmarks.measure import Case, Figures, Measured, Row, Turn
 from benchmarks.tries import prefix_laws
+from pipeline.compose import machine_dtype
 from pipeline.config.training import TrainConfig
 from pipeline.core.laws.discretize import discretize_all
 from pipeline.core.prompts.structured import build_split
@@ -187,7 +188,7 @@ def compare(step: Step, repeats: int) -> list[Row]:
 
     Raises RuntimeError where losses or gradients differ.
     """
-    if step.dtype == "bfloat16" and not measure.has_bfloat16():
+    if step.dtype == "bfloat16" and machine_dtype() != "bfloat16":
         return [{"implementation": "plain", "note": "no bfloat16 instructions"}]
     found = measure.against_plain(__name__, repeats, step=step, steps=repeats + 1)
     check_equal(found["plain"], found["ours"], TOLERANCE[step.dtype])
