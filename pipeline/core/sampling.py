@@ -28,16 +28,13 @@ def sample_tokens(
     # So many rows at a time that their weights stay in a CPU's cache.
     sums, size = [], max((2**20 if logits.device.type == "cpu" else 2**26) // vocabulary, 1)
     for part, most in zip(logits.split(size), greatest.split(size), strict=True):
-        # The padding makes a copy, which may be changed.
-        weights = torch.nn.functional.pad(part.float(), (0, -vocabulary % BLOCK), value=-torch.inf)
-        weights.sub_(most).div_(temperature).exp_()
-        sums.append(weights.unflatten(-1, (-1, BLOCK)).sum(dim=-1))
+        weights = (part.float() - most).div_(temperature).exp_()
+        sums.append(torch.nn.functional.pad(weights, (0, -vocabulary % BLOCK)).unflatten(-1, (-1, BLOCK)).sum(dim=-1))
     # The block, how far into it, and the token there, whose weights are in float64.
     block, place = _invert(torch.cat(sums).double(), rows, uniforms)
-    count = -(-vocabulary // BLOCK)
-    blocks, own = torch.unique(rows * count + block, return_inverse=True)
-    rows_of, ids = blocks // count, (blocks % count)[:, None] * BLOCK + torch.arange(BLOCK, device=rows.device)
-    exponents = (logits[rows_of[:, None], ids.clamp(max=vocabulary - 1)].double() - greatest[rows_of]) / temperature
+    blocks, own = torch.unique(rows * vocabulary + block, return_inverse=True)
+    of, ids = blocks // vocabulary, (blocks % vocabulary)[:, None] * BLOCK + torch.arange(BLOCK, device=rows.device)
+    exponents = (logits[of[:, None], ids.clamp(max=vocabulary - 1)].double() - greatest[of]) / temperature
     inside, _ = _invert(exponents.exp().masked_fill(ids >= vocabulary, 0.0), own, place)
     choice = block * BLOCK + inside
     return tokens[rows, choice] if top_p < 1.0 else choice

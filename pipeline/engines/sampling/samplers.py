@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import Cache, PreTrainedTokenizerBase
 
 from pipeline.core.sampling import sample_tokens
 from pipeline.core.tries.constraint import TrieConstraint
@@ -67,15 +67,11 @@ class Draws:
         # The trie prefix that each sample has reached.
         self._constraint, self._prefixes = constraint, torch.zeros_like(self.lengths)
 
-    def start(
-        self, prompt_ids: Sequence[int], samples: torch.Tensor
-    ) -> tuple[list[SlotLayer], torch.Tensor, torch.Tensor]:
+    def start(self, prompt_ids: Sequence[int], samples: torch.Tensor) -> tuple[Cache, torch.Tensor, torch.Tensor]:
         """Run a prompt, and draw first tokens of its ``samples``, int64[n]: its cache, and what ``draw`` returns."""
         ids = torch.tensor([list(prompt_ids)], device=samples.device)
         output = self.model(input_ids=ids, use_cache=True, logits_to_keep=1)
-        return slot_layers(output.past_key_values), *self.draw(
-            output.logits[:, -1], torch.zeros_like(samples), samples, 0
-        )
+        return output.past_key_values, *self.draw(output.logits[:, -1], torch.zeros_like(samples), samples, 0)
 
     def draw(
         self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
@@ -142,16 +138,13 @@ class _Rows:
     rows: torch.Tensor
 
     def split(self, first: int) -> tuple["_Rows", "_Rows"]:
-        """The rows before ``first``, whose layers are these, and the others, with a copy of theirs."""
-        parts = []
-        for own, members in ((slice(first), self.rows < first), (slice(first, None), self.rows >= first)):
-            samples, rows = self.samples[members], self.rows[members] - (own.start or 0)
-            parts.append(_Rows(list(self.layers), self.parents[own], self.lengths[own], self.last[own], samples, rows))
-        here, rest = parts
-        held, rest.parents = rest.parents.unique(return_inverse=True)
-        width = int(rest.lengths.max())
-        rest.layers = [layer.copied(held, width) for layer in self.layers]
-        return here, rest
+        """The first rows, with these layers, and the others, with a copy of theirs."""
+        held, parents = self.parents[first:].unique(return_inverse=True)
+        width, ahead = int(self.lengths[first:].max()), self.rows < first
+        copies = [layer.copied(held, width) for layer in self.layers]
+        here = self.parents[:first], self.lengths[:first], self.last[:first], self.samples[ahead], self.rows[ahead]
+        rest = self.lengths[first:], self.last[first:], self.samples[~ahead], self.rows[~ahead] - first
+        return _Rows(self.layers, *here), _Rows(copies, parents, *rest)
 
 
 def _merged(
@@ -165,15 +158,14 @@ def _merged(
 
 def _step(draws: Draws, parts: Sequence[_Rows], batch_size: int) -> tuple[torch.Tensor, _Rows | None]:
     """One token of every sample: those that are finished, int64[n], and the rows of the others. Uses up ``parts``."""
-    lengths, last, samples = (torch.cat([getattr(part, n) for part in parts]) for n in ("lengths", "last", "samples"))
-    shortest, longest = torch.stack([lengths.min(), lengths.max()]).tolist()
+    own, last, samples = (torch.cat([getattr(part, n) for part in parts]) for n in ("lengths", "last", "samples"))
+    shortest, longest = torch.stack([own.min(), own.max()]).tolist()
     sources = [part.parents for part in parts]
     cache, places = place_rows([part.layers for part in parts], sources, longest, batch_size)
-    above = accumulate((len(own) for own in sources), initial=0)
+    above = accumulate(map(len, sources), initial=0)
     rows = places[torch.cat([part.rows + offset for part, offset in zip(parts, above, strict=False)])]
-    order = places.argsort()
-    own = lengths[order]
-    inputs = {"input_ids": last[order, None], "position_ids": own[:, None], "past_key_values": cache}
+    own, last = own[places.argsort()], last[places.argsort()]
+    inputs = {"input_ids": last[:, None], "position_ids": own[:, None], "past_key_values": cache}
     # Without slots to leave out there is no mask: models choose faster attention then.
     if shortest < longest:
         inputs["attention_mask"] = (torch.arange(longest + 1, device=own.device) >= (longest - own)[:, None]).long()
@@ -201,12 +193,12 @@ def sample_rows(
                 part = waiting.pop()
             else:
                 ids, samples = left.pop()
-                layers, drawn, goes_on = draws.start(ids, samples)
+                cache, drawn, goes_on = draws.start(ids, samples)
                 yield samples[~goes_on]
                 if not goes_on.any():
                     continue
                 lengths, rows = torch.full((1,), len(ids), device=device), torch.zeros_like(samples)
-                part = _merged(layers, lengths, rows[goes_on], drawn[goes_on], samples[goes_on])
+                part = _merged(slot_layers(cache), lengths, rows[goes_on], drawn[goes_on], samples[goes_on])
             if len(part.last) > room:
                 part, rest = part.split(room)
                 waiting.append(rest)

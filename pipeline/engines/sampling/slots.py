@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import torch
 from transformers import Cache
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from transformers.cache_utils import DynamicLayer
 
 from pipeline.errors import ModelError
 
@@ -47,13 +47,13 @@ class SlotLayer(DynamicLayer):
 
 def slot_layers(cache: Cache) -> list[SlotLayer]:
     """Layers of the cache that a model filled with a prompt. Raises ModelError where they have no slot per token."""
-    layers = []
-    for layer in cache.layers:
-        if type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer):
-            raise ModelError(f"cannot sample from a model whose cache has a {type(layer).__name__}")
-        reach = layer.sliding_window - 1 if layer.is_sliding else sys.maxsize
-        layers.append(SlotLayer(layer.keys, layer.values, reach, layer.keys.shape[2], layer.get_seq_length()))
-    return layers
+    if others := {type(layer).__name__ for layer in cache.layers} - {"DynamicLayer", "DynamicSlidingWindowLayer"}:
+        raise ModelError(f"cannot sample from a model whose cache has a {min(others)}")
+    reaches = [layer.sliding_window - 1 if layer.is_sliding else sys.maxsize for layer in cache.layers]
+    return [
+        SlotLayer(layer.keys, layer.values, reach, layer.keys.shape[2], layer.get_seq_length())
+        for layer, reach in zip(cache.layers, reaches, strict=True)
+    ]
 
 
 def place_rows(
@@ -64,26 +64,24 @@ def place_rows(
 
     Where the first part has room, its rows stay, and copies and other parts' rows take the place of those not named.
     """
-    origins, first = torch.cat(list(sources)), sources[0]
+    origins, first, layers = torch.cat(list(sources)), sources[0], []
     stays = torch.zeros_like(origins, dtype=torch.bool)
     stays[: len(first)] = (first.diff(prepend=first.new_tensor([-1])) > 0) & (first < len(origins))
     free = torch.ones_like(stays)
     free[origins[stays]] = False
-    rows = origins.clone()
-    rows[~stays] = free.nonzero()[:, 0]
-    targets, moves, layers = rows.split([len(own) for own in sources]), ~stays[: len(first)], []
-    moved = [(first[moves], targets[0][moves]), *zip(sources[1:], targets[1:], strict=True)]
+    rows = origins.masked_scatter(~stays, free.nonzero())
+    moves = list(zip(sources, rows.split([len(own) for own in sources]), strict=True))
+    changes = [tuple(own[~stays[: len(first)]] for own in moves[0]), *moves[1:]]
     while parts[0]:
         held = [part.pop(0) for part in parts]
         base, kept = held[0], min(width, held[0].reach)
         fits = len(rows) <= len(base.keys) and kept <= base.end < base.keys.shape[2]
-        end, states = base.end if fits else kept, {}
-        for name in ("keys", "values"):
-            states[name] = old = getattr(base, name)
+        end, states = base.end if fits else kept, {"keys": base.keys, "values": base.values}
+        for name, old in states.items():
             if not fits:
                 size = min(len(rows) + len(rows) // 4, most_rows), old.shape[1], kept + kept // 4 + 16, old.shape[3]
                 states[name] = old.new_zeros(size)
-            for layer, (own, to) in zip(held, moved if fits else zip(sources, targets, strict=True), strict=True):
+            for layer, (own, to) in zip(held, changes if fits else moves, strict=True):
                 count = min(kept, layer.end)
                 states[name][to, :, end - count : end] = getattr(layer, name)[own, :, layer.end - count : layer.end]
         layers.append(SlotLayer(**states, reach=base.reach, end=end, width=width))
