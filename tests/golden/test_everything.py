@@ -1,7 +1,9 @@
 """Every number of ``EXPERIMENT=everything`` against those of commit 4a0fcb4, from before one load did all axes' work.
 
 Recorded anew since: ``anchored`` (one of the 576 replies of base that it trains on rounds otherwise in other batches,
-and its training differs from step 18 on) and the intervals of retention, which are of ``summarise`` now.
+and its training differs from step 18 on) and the intervals of retention, which are of ``summarise`` now. Again, when
+prompts of a pass came into fewer rows: sums of gradients are rounded otherwise, ``hard`` and ``anchored`` stayed within
+1e-4 in 346 of 348 values, ``soft`` in 229; all of them are inside the former intervals.
 
 It takes as long as the demo, and runs where it is asked for: ``make golden``. On another processor than the recorded
 one training rounds otherwise; there the numbers of what is not trained are compared.
