@@ -1,6 +1,5 @@
 """Loading checkpoints and tokenizers, and fresh adapters; local directories and hub models alike."""
 
-import copy
 import json
 import re
 from collections.abc import Sequence
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from transformers.utils.logging import disable_progress_bar
 
 from pipeline.artifacts.storage import sha256_file
@@ -43,15 +41,6 @@ def count_tokens(model: Any) -> Any:
 
     model.get_input_embeddings().register_forward_pre_hook(count)
     return model
-
-
-def extendable(cache: "Cache") -> "Cache":
-    """A cache that may be extended while ``cache`` itself stays as it is."""
-    # These layers replace their tensors and never write into them, so the copy may share them at first.
-    shared = (DynamicLayer, DynamicSlidingWindowLayer)
-    copied = copy.copy(cache)
-    copied.layers = [copy.copy(layer) if type(layer) in shared else copy.deepcopy(layer) for layer in cache.layers]
-    return copied
 
 
 def default_device() -> str:

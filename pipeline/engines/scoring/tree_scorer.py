@@ -1,16 +1,17 @@
 """A model's log-probabilities after every prefix of a token tree, behind one prompt whose cache is shared."""
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from transformers import Cache, DynamicCache
+from transformers import DynamicCache
 
 from pipeline.core.training.batches import depth_first_order, subtree
 from pipeline.core.tries.token_tree import TokenTree, merge_sequences
 from pipeline.core.tries.trie import Trie
-from pipeline.engines.loading.model import extendable, position_logits
+from pipeline.engines.loading.model import position_logits
 from pipeline.engines.scoring.token_scores import candidate_log_probabilities, ranges
 from pipeline.engines.scoring.tree_attention import allowed_keys, supports_tree_attention, tree_attention_mask
 from pipeline.errors import ModelError
@@ -23,11 +24,19 @@ def trie_tree(trie: Trie) -> TokenTree:
     return TokenTree(trie.edge_tokens[inner], parents[inner] - 1)
 
 
+def extendable(cache: DynamicCache) -> DynamicCache:
+    """A cache without configuration that may be extended while ``cache`` itself stays as it is."""
+    # Its layers replace their tensors and never write into them, so the copies may share them at first.
+    copied = copy.copy(cache)
+    copied.layers = [copy.copy(layer) for layer in cache.layers]
+    return copied
+
+
 class Prefill(NamedTuple):
     """A prompt of ``length`` tokens that the model has read: its cache, never changed, and the state behind it."""
 
     length: int
-    cache: Cache
+    cache: DynamicCache
     state: torch.Tensor
 
 
