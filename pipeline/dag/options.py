@@ -26,7 +26,8 @@ def parse_options(module: str, arguments: list[str]) -> StageOptions:
     stages = [stage for stage in DECLARED.values() if stage.module_name == module]
     source = module_source(module)
     mains = (each for each in source.body if isinstance(each, ast.FunctionDef) and each.name == "main")
-    lists = {each.arg for main in mains for each in main.args.args if ast.unparse(each.annotation) == "list[Path]"}
+    arguments_of_main = [each for main in mains for each in main.args.args if each.annotation is not None]
+    lists = {each.arg for each in arguments_of_main if ast.unparse(each.annotation) == "list[Path]"}
     says = [f"{s.name}: {s.description}. Parameters: {', '.join(s.parameters) or 'none'}." for s in stages]
     parser = CommandParser(prog=f"python -m {module}", description=ast.get_docstring(source), epilog="\n".join(says))
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
