@@ -23,7 +23,7 @@ from benchmarks.gpu.shapes import MODEL, SHAPES, STOP, random_model
 from benchmarks.measure import counted
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
-from pipeline.core.training.batches import collate, plan_passes
+from pipeline.core.training.batches import collate, pack, plan_passes
 from pipeline.core.training.examples import Example, soft_example
 from pipeline.core.training.objectives import soft_target_loss
 from pipeline.core.tries.digit_tokens import DigitTokens
@@ -43,7 +43,7 @@ from pipeline.engines.sampling.text_engine import SampleRequest, TextEngine
 from pipeline.engines.sampling.transformers_engine import TransformersEngine
 from pipeline.engines.scoring.tree_attention import supports_tree_attention
 from pipeline.engines.scoring.tree_scorer import TreeScorer, trie_tree
-from pipeline.engines.training.fit import LOGITS_PER_CHUNK, backward_pass
+from pipeline.engines.training.fit import LOGITS_PER_CHUNK, backward_pass, pass_cost
 from pipeline.errors import ModelError
 from pipeline.estimates.cost import training_memory_bytes
 
@@ -175,12 +175,14 @@ class Measurements:
         pairs = zip(self.prompts, self.tries, strict=False)
         examples = [soft_example(prompt, trie, rng, *([paths] if paths > 1 else [])) for prompt, trie in pairs]
         logits_at = position_logits(self.model)
-        passes = plan_passes(examples, ROWS_PER_PASS, None, supports_tree_attention(self.model))
+        trees, cost = supports_tree_attention(self.model), pass_cost(logits_at.model)
+        passes = plan_passes(examples, ROWS_PER_PASS, None, trees)
+        passes = [pack(rows, cost) for rows in passes] if trees else passes
         batches = [collate(rows, 0, len(examples)).to(self.device) for rows in passes]
         members = [row for rows in passes for row in rows]
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         # A rate of nothing: what is measured next is the same model.
-        optimizer = torch.optim.AdamW(trained, lr=0.0)
+        optimizer = torch.optim.AdamW(trained, lr=0.0, fused=True)
 
         def step() -> None:
             for batch in batches:
