@@ -44,12 +44,13 @@ def number(kind: type, least: float, most: float) -> Callable[[str], float]:
 COUNT = number(int, 1, 10**6)
 
 
-def _params(parser: CommandParser) -> None:
+def add_params(parser: CommandParser) -> None:
+    """The option that names the file of the parameters."""
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
 
 
 def _weights(parser: CommandParser) -> None:
-    _params(parser)
+    add_params(parser)
     model = "name in params.yaml (default: its only one), a checkpoint's directory, or OWNER/NAME on the hub"
     parser.add_argument("--model", help=model)
     parser.add_argument("--condition", help="base (default), or a method of params.yaml")
@@ -89,7 +90,7 @@ def _serve(parser: CommandParser) -> None:
 
 
 def _publish(parser: CommandParser) -> None:
-    _params(parser)
+    add_params(parser)
     parser.add_argument("--model", required=True, help="name in params.yaml (models)")
     parser.add_argument("--method", required=True, help="name in params.yaml (methods)")
     parser.add_argument("--output", type=Path, help="directory (default: published/MODEL-METHOD)")
@@ -117,7 +118,7 @@ def _sweep_tables(parser: CommandParser) -> None:
 
 def _costs(parser: CommandParser) -> None:
     parser.add_argument("command", choices=["plan", "spent"])
-    _params(parser)
+    add_params(parser)
     parser.add_argument("--csv", type=Path, help="file for the rows")
     parser.add_argument("--all", dest="all_stages", action="store_true", help="plan everything, whatever DVC says")
 
@@ -167,7 +168,7 @@ COMMANDS: dict[str, Callable[[CommandParser], None]] = {
     "pipeline.runs.trace": _trace,
     "pipeline.runs.parallel": _parallel,
     "pipeline.sources.import_gguf": _import_gguf,
-    "pipeline.sources.fetch": _params,
+    "pipeline.sources.fetch": add_params,
     "pipeline.sources.pin": _pin,
     "pipeline.demo.embedded.training": _embedded_model,
 }

@@ -23,7 +23,7 @@ from benchmarks.gpu.shapes import MODEL, SHAPES, STOP, random_model
 from benchmarks.measure import counted
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
-from pipeline.core.training.batches import collate, pack, plan_passes
+from pipeline.core.training.batches import collate, plan_passes
 from pipeline.core.training.examples import Example, soft_example
 from pipeline.core.training.objectives import soft_target_loss
 from pipeline.core.tries.digit_tokens import DigitTokens
@@ -176,8 +176,7 @@ class Measurements:
         examples = [soft_example(prompt, trie, rng, *([paths] if paths > 1 else [])) for prompt, trie in pairs]
         logits_at = position_logits(self.model)
         trees, cost = supports_tree_attention(self.model), pass_cost(logits_at.model)
-        passes = plan_passes(examples, ROWS_PER_PASS, None, trees)
-        passes = [pack(rows, cost) for rows in passes] if trees else passes
+        passes = plan_passes(examples, ROWS_PER_PASS, None, trees, cost)
         batches = [collate(rows, 0, len(examples)).to(self.device) for rows in passes]
         members = [row for rows in passes for row in rows]
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]

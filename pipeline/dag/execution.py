@@ -6,7 +6,7 @@ import inspect
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -16,13 +16,14 @@ from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import LABEL, read_json, require, table_metadata, write_table
 from pipeline.artifacts.unavailable import write_unavailable
 from pipeline.command import run_command
+from pipeline.commands import module_source
 from pipeline.config.params import Params, load_params
 from pipeline.config.seeds import SEEDS
 from pipeline.config.view import ParamsView, look_up
 from pipeline.dag.code_digest import project_code
 from pipeline.dag.declaration import Paths, Row, Stage, fill
 from pipeline.dag.launch import DIRECTORY, launch, run_launched
-from pipeline.dag.options import parse_options
+from pipeline.dag.options import lists_of, parse_options
 from pipeline.dag.stages import DECLARED
 from pipeline.dag.tables import parts_of, rows_of, template_names, why_off
 from pipeline.engines.loading.conditioned_model import keep_last_model
@@ -193,7 +194,7 @@ def execute(run: StageRun) -> None:
         return
     main = importlib.import_module(run.stage.module_name).main
     offered = {"run": run, **run.names, **run.paths}
-    for name in lists_of(main) & run.paths.keys():
+    for name in lists_of(module_source(run.stage.module_name)) & run.paths.keys():
         offered[name] = run.paths[name] if isinstance(run.paths[name], list) else [run.paths[name]]
     main(**{name: offered[name] for name in inspect.signature(main).parameters if name in offered})
 
@@ -225,11 +226,6 @@ def run_parts(run: StageRun) -> None:
             template = template if "condition" in run.row else template.partition("/{condition}")[0]
             if not (path := run.filled(template)).exists():
                 write_unavailable(path, f"{part.name}: no axis asks for it (axes in params.yaml)")
-
-
-def lists_of(main: Callable[..., None]) -> set[str]:
-    parameters = inspect.signature(main).parameters.items()
-    return {name for name, parameter in parameters if parameter.annotation == list[Path]}
 
 
 def command_line() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.command import CommandParser
-from pipeline.commands import module_source
+from pipeline.commands import add_params, module_source
 from pipeline.dag.declaration import Paths, Stage, flat
 from pipeline.dag.stages import DECLARED
 
@@ -21,16 +21,21 @@ class StageOptions:
     paths: dict[str, Any]
 
 
+def lists_of(source: ast.Module) -> set[str]:
+    """The arguments of a module's ``main`` that are lists of paths."""
+    mains = (each for each in source.body if isinstance(each, ast.FunctionDef) and each.name == "main")
+    arguments = [each for main in mains for each in main.args.args if each.annotation is not None]
+    return {each.arg for each in arguments if ast.unparse(each.annotation) == "list[Path]"}
+
+
 def parse_options(module: str, arguments: list[str]) -> StageOptions:
     """Options of a module that stages run; ``--help`` prints them and ends the process."""
     stages = [stage for stage in DECLARED.values() if stage.module_name == module]
     source = module_source(module)
-    mains = (each for each in source.body if isinstance(each, ast.FunctionDef) and each.name == "main")
-    arguments_of_main = [each for main in mains for each in main.args.args if each.annotation is not None]
-    lists = {each.arg for each in arguments_of_main if ast.unparse(each.annotation) == "list[Path]"}
+    lists = lists_of(source)
     says = [f"{s.name}: {s.description}. Parameters: {', '.join(s.parameters) or 'none'}." for s in stages]
     parser = CommandParser(prog=f"python -m {module}", description=ast.get_docstring(source), epilog="\n".join(says))
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
+    add_params(parser)
     names = list(dict.fromkeys(name for stage in stages for name in (*stage.constants, *stage.chosen_by)))
     for name in names:
         parser.add_argument(f"--{name}", help=f"the {name}")

@@ -85,13 +85,29 @@ def _tree_attention(examples: Sequence[Example], width: int) -> tuple[np.ndarray
     return allowed, position_ids
 
 
+@dataclass(frozen=True)
+class PassCost:
+    """What a forward pass takes, in any unit: ``per_token`` for the linear maps, ``per_pair`` for attention."""
+
+    per_token: float
+    per_pair: float
+
+    def __call__(self, rows: Sequence[Example]) -> float:
+        width = max(row.num_inputs for row in rows)
+        return len(rows) * width * (self.per_token + width * self.per_pair)
+
+
 def plan_passes(
-    examples: Iterable[Example], max_rows: int, max_tokens: int | None, trees: bool = True
+    examples: Iterable[Example],
+    max_rows: int,
+    max_tokens: int | None,
+    trees: bool = True,
+    cost: PassCost | None = None,
 ) -> list[list[Example]]:
     """Distribute the examples of a step over forward passes of at most ``max_rows`` rows. A tree of more than
     ``max_tokens`` (per pass, with padding), or any without ``trees``, becomes a row for each sequence; a single
     sequence is never cut. Single sequences keep their order; where there is a tree, rows of similar size come
-    together."""
+    together. With ``trees`` and a ``cost`` each pass is packed."""
     rows: list[Example] = []
     for example in examples:
         too_large = max_tokens is not None and example.num_inputs > max_tokens
@@ -108,19 +124,7 @@ def plan_passes(
             passes.append([])
             width = row.num_inputs
         passes[-1].append(row)
-    return passes
-
-
-@dataclass(frozen=True)
-class PassCost:
-    """What a forward pass takes, in any unit: ``per_token`` for the linear maps, ``per_pair`` for attention."""
-
-    per_token: float
-    per_pair: float
-
-    def __call__(self, rows: Sequence[Example]) -> float:
-        width = max(row.num_inputs for row in rows)
-        return len(rows) * width * (self.per_token + width * self.per_pair)
+    return [pack(rows, cost) for rows in passes] if trees and cost else passes
 
 
 def pack(examples: Sequence[Example], cost: PassCost) -> list[Example]:

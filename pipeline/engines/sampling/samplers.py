@@ -164,7 +164,8 @@ def _step(draws: Draws, parts: Sequence[_Rows], batch_size: int) -> tuple[torch.
     cache, places = place_rows([part.layers for part in parts], sources, longest, batch_size)
     above = accumulate(map(len, sources), initial=0)
     rows = places[torch.cat([part.rows + offset for part, offset in zip(parts, above, strict=False)])]
-    own, last = own[places.argsort()], last[places.argsort()]
+    order = places.argsort()
+    own, last = own[order], last[order]
     inputs = {"input_ids": last[:, None], "position_ids": own[:, None], "past_key_values": cache}
     # Without slots to leave out there is no mask: models choose faster attention then.
     if shortest < longest:

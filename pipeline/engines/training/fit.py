@@ -19,7 +19,7 @@ from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import write_json
 from pipeline.config.training import TrainConfig
 from pipeline.core.random_streams import stream_seed
-from pipeline.core.training.batches import Batch, PassCost, collate, pack, plan_passes, share_passes
+from pipeline.core.training.batches import Batch, PassCost, collate, plan_passes, share_passes
 from pipeline.core.training.examples import Example
 from pipeline.core.training.objectives import Objective, backward_in_chunks
 from pipeline.engines.loading.model import PositionLogits, position_logits
@@ -29,7 +29,7 @@ from pipeline.errors import ConfigError, first_line, is_out_of_memory
 
 # Logits that exist at a time: 32 Mi, 128 MiB in float32, are 220 positions of a vocabulary of 151,936.
 LOGITS_PER_CHUNK = 1 << 25
-# An operation of attention under a mask takes twice as long as one of a matrix product (docs/performance.md).
+# An operation of attention under a mask takes about twice as long as one of a matrix product: measured on CPUs.
 ATTENTION_WEIGHT = 2.0
 
 
@@ -140,8 +140,7 @@ def fit(
                 raise ConfigError(
                     f"train.max_length: {settings.max_length} is too small for an example of {longest} tokens"
                 )
-            passes = plan_passes(examples, settings.micro_batch_size, settings.tokens_per_pass, trees)
-            passes = [pack(rows, cost) for rows in passes] if trees else passes
+            passes = plan_passes(examples, settings.micro_batch_size, settings.tokens_per_pass, trees, cost)
             size = sum(example.size for example in examples) / term.weight
             sequences += sum(example.sequences for example in examples)
             for first_row, batch_tokens, batch in _batches_of_rank(passes, size, pad_id, group):
