@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictFloat, StrictInt
 from pydantic.dataclasses import dataclass
 
-from pipeline.config.evaluation import STRICT
+from pipeline.config.evaluation import STRICT, PositiveInt
+from pipeline.core.prompts.choices import CHANCES
 
 Number = StrictInt | StrictFloat
 Texts = Annotated[list[str], Field(min_length=1)]
@@ -19,6 +20,40 @@ class TemplatesConfig:
     train: Texts
     test: list[str] = field(default_factory=list)
     """Paraphrases that are only evaluated: has the model learned the law, or the sentence?"""
+
+
+Chance = Literal[tuple(CHANCES)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class WordsConfig:
+    """Names of options, and those that are only evaluated."""
+
+    train: Annotated[list[str], Field(min_length=2)]
+    test: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, config=STRICT)
+class ChancesConfig:
+    """Ways to state a chance, and those that are only evaluated."""
+
+    train: Annotated[list[Chance], Field(min_length=1)]
+    test: list[Chance] = field(default_factory=list)
+
+
+@dataclass(frozen=True, config=STRICT)
+class ChoiceLawConfig:
+    """Random choices between options, made of templates and words: each request has options, chances and a number of
+    draws of its own (pipeline.core.prompts.choices has the fields of templates)."""
+
+    kind: Literal["choice"]
+    templates: TemplatesConfig
+    words: WordsConfig
+    chances: ChancesConfig
+    requests_per_template: PositiveInt  # that are trained on
+    test_requests: PositiveInt  # of each split
+    max_options: Annotated[StrictInt, Field(ge=2, le=20)] = 6
+    seed: Annotated[StrictInt, Field(ge=0)] = 0
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -96,3 +96,11 @@ class PromptsConfig:
     instructions: InstructionsConfig
     questions: QuestionsConfig | None = None
     perturbations: PerturbationsConfig | None = None
+    train_parameters: Literal["grid", "fresh"] = "grid"
+    """Training prompts from the paper's grids, or with parameters drawn at random between the ends of the grids."""
+
+    @model_validator(mode="after")
+    def _fresh_is_counted(self) -> "PromptsConfig":
+        if self.train_parameters == "fresh" and self.train_prompts_per_family is None:
+            raise ValueError("train_parameters fresh needs a number in train_prompts_per_family, got null")
+        return self

@@ -20,6 +20,9 @@ class SoftConfig:
     epochs: PositiveInt
     samples_per_prompt: PositiveInt  # times that each prompt comes up in an epoch, with fresh paths
     paths_per_prompt: PositiveInt  # paths in one step behind one copy of the prompt; 1 in the paper
+    prefix_weights: Literal["position", "mass"] = "position"
+    """Mean over each path's positions (Eq. 3), or over those of all paths of a step: a prefix then weighs as often as
+    it is reached, so that the loss is the divergence of whole answers and short ones do not outweigh long ones."""
 
 
 @dataclass(frozen=True, config=STRICT)

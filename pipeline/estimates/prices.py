@@ -58,8 +58,9 @@ class Prices:
             tested = build_split("unseen", selection=wanted.unseen_selection, families=families)
             tested = [*tested, *build_split("ood", selection=wanted.ood_selection, families=families)]
         elif asked == "train":
-            number, seed = wanted.train_prompts_per_family, self._params.seed
-            tested = [*build_split("train", families=families, prompts_per_family=number, seed=seed), *trained]
+            number, fresh = wanted.train_prompts_per_family, wanted.train_parameters == "fresh"
+            drawn = {"prompts_per_family": number, "fresh": fresh, "seed": self._params.seed}
+            tested = [*build_split("train", families=families, **drawn), *trained]
         return [prompt.text for prompt in tested]
 
     def _count_prompts(self, asked: str) -> tuple[float, float]:

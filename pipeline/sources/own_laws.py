@@ -13,16 +13,25 @@ import pandas as pd
 import yaml
 from scipy import stats
 
-from pipeline.config.laws import CategoricalLawConfig, ScipyLawConfig, TableLawConfig, TemplatesConfig
+from pipeline.config.laws import (
+    CategoricalLawConfig,
+    ChoiceLawConfig,
+    ScipyLawConfig,
+    TableLawConfig,
+    TemplatesConfig,
+)
 from pipeline.config.params import validate
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.finite_law import FiniteLaw, categorical_law, numeric_law, smoothed_law
+from pipeline.core.prompts.choices import check_choice_template, make_choice
 from pipeline.core.prompts.structured import Prompt, prompt_id
+from pipeline.core.random_streams import random_stream
 from pipeline.errors import ArtifactError, ConfigError, DomainError
 
 PROBABILITY = "probability"
 """A column of weights of this name must sum to 1; any other holds counts."""
-KINDS = ("scipy", "categorical", "empirical", "conditional")
+KINDS = ("scipy", "categorical", "empirical", "conditional", "choice")
+MOST_DRAWS = 20  # times as many choices as requests are made at most: some come out alike
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 
@@ -40,9 +49,12 @@ def own_prompts(laws: Mapping[str, str], project: Path = Path()) -> tuple[list[P
     train: list[Prompt] = []
     test: list[Prompt] = []
     for name, file in laws.items():
-        templates, cases = read_own_law(name, project / file)
+        content = _read_law(name, project / file)
         try:
-            trained, tested = _law_prompts(name, templates, cases)
+            if isinstance(content, ChoiceLawConfig):
+                trained, tested = _choice_prompts(name, content)
+            else:
+                trained, tested = _law_prompts(name, *content)
         except DomainError as error:
             raise ConfigError(f"{file}: templates: {error}") from None
         train += trained
@@ -95,7 +107,39 @@ def _law_prompts(law: str, templates: TemplatesConfig, cases: Sequence[LawCase])
     return prompts("train", templates.train, trained), test
 
 
-def read_own_law(name: str, path: Path) -> tuple[TemplatesConfig, list[LawCase]]:
+def _choice_prompts(law: str, config: ChoiceLawConfig) -> tuple[list[Prompt], list[Prompt]]:
+    """Prompts to train on, and those of the axis laws: like those trained on, and with templates, words or forms of
+    chances that are held out. No request is made twice."""
+    templates, words, chances = config.templates, config.words, config.chances
+    fields = [check_choice_template(template) for template in templates.train]
+    with_chances = [t for t, named in zip(templates.train, fields, strict=True) if named & {"chance_a", "weighted"}]
+    if chances.test and not with_chances:
+        raise DomainError("chances.test is held out, and no template of train names {chance_a} or {weighted}")
+    if repeated := sorted({*words.train, *chances.train} & {*words.test, *chances.test}):
+        raise DomainError(f"{repeated[0]!r} is both trained on and held out")
+    made: dict[str, Prompt] = {}
+
+    def prompts(split: str, texts: Sequence[str], words: Sequence[str], forms: Sequence[str], number: int) -> None:
+        rng, goal = random_stream(config.seed, "choices", split), len(made) + number if texts and forms else 0
+        for _ in range(MOST_DRAWS * number):
+            if len(made) >= goal:
+                return
+            place = len(made) % len(texts)
+            most, only_words = config.max_options, split == "held_out_words"
+            text, answers, about = make_choice(texts[place], place, words, forms, most, rng, only_words)
+            made.setdefault(text, Prompt(prompt_id(law, text), split, law, "", about, text, answers))
+        raise DomainError(f"templates, words and chances do not make {number} different requests for {split}")
+
+    prompts("train", templates.train, words.train, chances.train, config.requests_per_template * len(templates.train))
+    prompts("seen_template", templates.train, words.train, chances.train, config.test_requests)
+    prompts("held_out_template", templates.test, words.train, chances.train, config.test_requests)
+    prompts("held_out_words", templates.train if words.test else [], words.test, chances.train, config.test_requests)
+    prompts("held_out_chances", with_chances, words.train, chances.test, config.test_requests)
+    trained = [prompt for prompt in made.values() if prompt.split == "train"]
+    return trained, [prompt for prompt in made.values() if prompt.split != "train"]
+
+
+def _read_law(name: str, path: Path) -> ChoiceLawConfig | tuple[TemplatesConfig, list[LawCase]]:
     if not path.is_file():
         raise ConfigError(f"laws.{name}: {path} does not exist; give the path of a law's file (.yaml)")
     try:
@@ -106,6 +150,8 @@ def read_own_law(name: str, path: Path) -> tuple[TemplatesConfig, list[LawCase]]
     if kind not in KINDS:
         raise ConfigError(f"{path}: kind: got {kind!r}; {', '.join(KINDS)} are allowed")
     try:
+        if kind == "choice":
+            return validate(content, ChoiceLawConfig, str(path))
         if kind == "scipy":
             config = validate(content, ScipyLawConfig, str(path))
             cases = _scipy_cases(config)

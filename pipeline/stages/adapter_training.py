@@ -164,10 +164,10 @@ def _terms(
 
     shares = target_shares(config.methods[method])
     batch_size = training_settings(config, method).global_batch_size
-    encoded, families = [encode(prompt.text) for prompt in prompts], [prompt.family for prompt in prompts]
+    encoded, groups = [encode(prompt.text) for prompt in prompts], [prompt.group for prompt in prompts]
 
     def steps_of(target: Target, size: int, epochs: int) -> list[list[Draw]]:
-        return training_steps(families, epochs, target.examples_per_prompt, size, config.train_seed, model, target.name)
+        return training_steps(groups, epochs, target.examples_per_prompt, size, config.train_seed, model, target.name)
 
     num_steps = round(sum(shares[each.name] * len(steps_of(each, batch_size, each.epochs)) for each in targets))
     first = batch_size if len(targets) == 1 else round(shares[targets[0].name] * batch_size)
@@ -179,7 +179,7 @@ def _terms(
         )
 
     def term(target: Target, size: int) -> Term:
-        per_epoch = math.ceil(len(families) * target.examples_per_prompt / size)
+        per_epoch = math.ceil(len(groups) * target.examples_per_prompt / size)
         steps, packed = steps_of(target, size, math.ceil(num_steps / per_epoch)), target.sequences_per_example
 
         def request(draw: Draw) -> ExampleRequest:

@@ -24,6 +24,7 @@ def main(run: StageRun, train: Path, unseen: Path, ood: Path, open: Path, mcq: P
             selection=selection,
             families=wanted.families,
             prompts_per_family=wanted.train_prompts_per_family if split == "train" else None,
+            fresh=split == "train" and wanted.train_parameters == "fresh",
             seed=seed,
         )
         if split == "train":

@@ -16,10 +16,13 @@ def soft_target(config: Params, method: str, tries: Path) -> Target:
     from pipeline.core.training.objectives import soft_target_loss
 
     store, soft = open_tries(tries), training_settings(config, method).soft
+    reduction = "token" if soft.prefix_weights == "mass" else "completion"
 
     def make_examples(requests: list[ExampleRequest]) -> list[Example]:
         return [
-            soft_example(each.prompt_ids, store[each.prompt.prompt_id], each.streams[0], soft.paths_per_prompt)
+            soft_example(
+                each.prompt_ids, store[each.prompt.prompt_id], each.streams[0], soft.paths_per_prompt, reduction
+            )
             for each in requests
         ]
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from scipy import stats
 
 Parameters = Mapping[str, float]
+FRESH_DECIMALS = (1, 2, 3, 16)
+"""Digits behind the point as people write them, and all of them, as the grids have."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,17 @@ class Axis:
         middle = {"log": lambda a, b: math.sqrt(a * b), "count": lambda a, b: (a + b) // 2}
         between = (middle.get(self.spacing, lambda a, b: (a + b) / 2)(a, b) for a, b in pairwise(self.values))
         return tuple(value for value in between if value not in self.values)
+
+    def draw(self, rng: np.random.Generator, num_decimals: int) -> float:
+        """A value between the ends, uniform (of "log" in its logarithm), with ``num_decimals`` digits at most."""
+        lower, upper = self.values[0], self.values[-1]
+        if self.spacing == "count":
+            return float(rng.integers(int(lower), int(upper), endpoint=True))
+        if self.spacing == "log":
+            value = math.exp(rng.uniform(math.log(lower), math.log(upper)))
+        else:
+            value = float(rng.uniform(lower, upper))
+        return min(max(round(value, num_decimals), lower), upper)
 
 
 def linear(name: str, lower: float, upper: float, size: int) -> Axis:
@@ -164,6 +177,16 @@ class Family:
             points = self.selected if selection == "selected" else self._interpolated()
         for point in points:
             yield {name: float(value) for name, value in self.from_grid(point).items()}
+
+    def fresh_point(self, rng: np.random.Generator) -> dict[str, float]:
+        """Prompt parameters drawn inside the ranges of the training grid, with one of FRESH_DECIMALS."""
+        num_decimals = int(rng.choice(FRESH_DECIMALS))
+        point = {axis.name: axis.draw(rng, num_decimals) for axis in self.train_grid}
+        # What follows from several values, as an upper end from a width, is not rounded yet.
+        return {
+            name: float(value) if name in point else round(float(value), num_decimals)
+            for name, value in self.from_grid(point).items()
+        }
 
     def _interpolated(self) -> list[dict[str, float]]:
         """An axis' lowest, middle and highest midpoint, in turns."""

@@ -17,6 +17,8 @@ TEMPLATE = (
     "Output ONLY the number."
 )
 SPLITS = ("train", "unseen", "ood")
+WORDING = "wording"
+"""The parameter of a choice that says which of its templates asks for it."""
 _IN_TEMPLATE = re.compile(
     re.escape(TEMPLATE).replace(r"\{display_name\}", "(.+)").replace(r"\{parameters\}", "(.+=.+)"), re.DOTALL
 )
@@ -37,6 +39,12 @@ class Prompt:
     @property
     def support(self) -> tuple[float, float]:
         return self.law.support
+
+    @property
+    def group(self) -> str:
+        """What training takes in turns: the family, and of choices the wording."""
+        wording = self.parameters.get(WORDING)
+        return self.family if wording is None else f"{self.family} {wording}"
 
 
 def format_prompt(family: Family, parameters: Parameters) -> str:
@@ -77,14 +85,19 @@ def build_split(
     selection: str = "full",
     families: Sequence[str] | None = None,
     prompts_per_family: int | None = None,
+    fresh: bool = False,
     seed: int = 0,
 ) -> list[Prompt]:
     """Prompts of one split in table and grid order: "train" and "unseen" of the seen families, "ood" of the held-out;
-    ``prompts_per_family`` are drawn without replacement. Raises DomainError for an unknown family."""
+    ``prompts_per_family`` are drawn without replacement, or ``fresh``: at random between the ends of the training grid.
+    Raises DomainError for an unknown family."""
     wanted = FAMILIES if families is None else {get_family(name).family_id for name in families}
     prompts = []
     for family_id, family in FAMILIES.items():
         if family_id not in wanted or family.seen == (split == "ood"):
+            continue
+        if fresh:
+            prompts.extend(_fresh_prompts(family, prompts_per_family or 0, seed))
             continue
         points = list(family.grid_points("train" if split == "train" else "test", selection))
         if prompts_per_family is not None and prompts_per_family < len(points):
@@ -93,3 +106,15 @@ def build_split(
             points = [points[index] for index in kept]
         prompts.extend(make_prompt(family_id, point, split) for point in points)
     return prompts
+
+
+def _fresh_prompts(family: Family, number: int, seed: int) -> list[Prompt]:
+    """Distinct training prompts with parameters drawn at random, none of which is an unseen prompt."""
+    family_id, rng = family.family_id, random_stream(seed, "fresh_parameters", family.family_id)
+    tested = {format_prompt(family, point) for point in family.grid_points("test", "interpolated")}
+    found: dict[str, Prompt] = {}
+    while len(found) < number:
+        prompt = make_prompt(family_id, family.fresh_point(rng), "train")
+        if prompt.text not in tested:
+            found.setdefault(prompt.text, prompt)
+    return list(found.values())

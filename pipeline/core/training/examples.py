@@ -131,12 +131,17 @@ def _merged_example(
 
 
 def soft_example(
-    prompt_ids: Sequence[int], trie: Trie | ImplicitTrie, rng: np.random.Generator, num_paths: int = 1
+    prompt_ids: Sequence[int],
+    trie: Trie | ImplicitTrie,
+    rng: np.random.Generator,
+    num_paths: int = 1,
+    loss_reduction: LossReduction = "completion",
 ) -> Example:
     """Paths y ~ P_Y with the trie's next-token distribution at each of their prefixes (Eq. 3): the mean over paths of
-    the mean of KL(q || model) over a path's L + 1 prefixes. One path is the paper's Algorithm 1."""
-    paths = trie.sample_paths(rng, num_paths)
-    return _merged_example(prompt_ids, [tokens for tokens, _ in paths], [candidates for _, candidates in paths])
+    the mean of KL(q || model) over a path's L + 1 prefixes, or with "token" over the prefixes of all paths. One path is
+    the paper's Algorithm 1."""
+    tokens, candidates = zip(*trie.sample_paths(rng, num_paths), strict=True)
+    return _merged_example(prompt_ids, tokens, candidates, loss_reduction)
 
 
 def sample_string(space: OutputSpace, rng: np.random.Generator) -> str:

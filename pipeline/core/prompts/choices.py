@@ -1,0 +1,167 @@
+"""Requests for random choices in words: between options that a template names, with chances stated or alike."""
+
+import itertools
+import string
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from pipeline.core.laws.finite_law import FiniteLaw, categorical_law
+from pipeline.core.prompts.structured import WORDING
+from pipeline.errors import DomainError
+
+T = TypeVar("T")
+CHANCES: dict[str, Callable[[int, int], str]] = {
+    "percent": lambda weight, total: f"{100 * weight / total:.4g}%",
+    "decimal": lambda weight, total: f"{weight / total:.4g}",
+    "ratio": lambda weight, total: f"{weight} in {total}",
+    "fraction": lambda weight, total: f"{weight}/{total}",
+}
+"""How the chance of an option with a weight out of a total is stated."""
+TOTALS = {
+    "percent": (100, 100, 20, 20, 10, 4),
+    "decimal": (100, 20, 10, 10),
+    "ratio": (4, 5, 6, 8, 10, 12, 20, 100),
+    "fraction": (2, 3, 4, 5, 6, 8, 10, 12),
+    "counts": (6, 8, 10, 12, 20, 30, 100, 1000),
+}
+"""Totals that weights are parts of, one of them drawn; twentieths, for example, are percentages in steps of five."""
+FIELDS = {
+    "two": ("a", "b", "chance_a", "chance_b", "percent_a", "percent_b", "odds"),
+    "any": ("options", "weighted", "counts"),
+    "draws": ("draws", "times", "separator"),
+}
+"""What a template can name: two options, or any number of them, and how often to draw."""
+STATED = ("chance_a", "chance_b", "percent_a", "percent_b", "odds", "weighted", "counts")
+SEPARATORS = {"a comma": ", ", "a space": " ", "a semicolon": "; ", "a slash": " / "}
+NUMBERS = {2: ("two", "2"), 3: ("three", "3")}
+TIMES = {2: ("twice", "two times"), 3: ("three times", "3 times")}
+PATTERNS = ("{option} ({chance})", "{option}: {chance}", "{option} with probability {chance}", "{option} {chance}")
+MOST_ANSWERS = 100  # of a request with several draws, whose answers are all combinations
+# A and B are left to those who evaluate: public benchmarks ask for them.
+LETTERS = tuple(string.ascii_uppercase[2:])
+
+
+class Choice(NamedTuple):
+    """A request, its law over answers, and what it is about: the wording's number, options, weights, chances, draws."""
+
+    text: str
+    law: FiniteLaw
+    parameters: Mapping[str, str | float]
+
+
+def check_choice_template(template: str) -> frozenset[str]:
+    """The fields that a template names. Raises DomainError for an unknown one, or options that it does not tell."""
+    try:
+        named = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+    except ValueError as error:
+        raise DomainError(f"the template {template!r} is malformed ({error}); write {{{{ for a brace") from None
+    allowed = [*itertools.chain.from_iterable(FIELDS.values())]
+    if unknown := sorted(named - set(allowed)):
+        raise DomainError(f"the template {template!r} has the unknown field {unknown[0]!r}; there are {allowed}")
+    two, many = named & set(FIELDS["two"]), named & set(FIELDS["any"])
+    if bool(two) == bool(many) or len(many) > 1:
+        raise DomainError(f"the template {template!r} names neither {{a}} and {{b}} nor one of {list(FIELDS['any'])}")
+    if two and not {"a", "b"} <= named:
+        raise DomainError(f"the template {template!r} is without {{a}} or {{b}}")
+    if ("separator" in named) != bool(named & {"draws", "times"}):
+        raise DomainError(f"the template {template!r} needs {{separator}} beside {{draws}} or {{times}}")
+    return frozenset(named)
+
+
+def make_choice(
+    template: str,
+    wording: int,
+    words: Sequence[str],
+    chances: Sequence[str],
+    max_options: int,
+    rng: np.random.Generator,
+    only_words: bool = False,
+) -> Choice:
+    """A request with options, weights, form of chances and number of draws drawn at random. Options are ``words``, and
+    at times numbers or letters; their order is random, so that a position tells nothing about a chance."""
+    named = check_choice_template(template)
+    draws = int(rng.integers(2, 4)) if "separator" in named else 1
+    fitting = (2,) if "a" in named else tuple(n for n in range(2, max_options + 1) if n**draws <= MOST_ANSWERS)
+    # Behind a count a number would be read as another.
+    options = _options(_one_of(fitting, rng), words, only_words or "counts" in named, rng)
+    form = _form(named, chances, rng)
+    total = _one_of(TOTALS[form], rng) if named & set(STATED) else len(options)
+    least = 1 if named & {"counts", "odds"} else 0
+    weights = _parts(total, len(options), least, rng) if named & set(STATED) else [1] * len(options)
+    separator = _one_of(list(SEPARATORS), rng)
+    quote = '"' if rng.random() < 0.4 else ""
+    shown = [f"{quote}{option}{quote}" for option in options]
+    values = {
+        "options": _listed(shown, "or"),
+        "separator": separator,
+        **(_counted(options, weights) if form == "counts" else _stated(shown, weights, form, rng)),
+        **({"draws": _one_of(NUMBERS[draws], rng), "times": _one_of(TIMES[draws], rng)} if draws > 1 else {}),
+    }
+    law = _law(options, [Fraction(weight, sum(weights)) for weight in weights], draws, SEPARATORS[separator])
+    told = form if named & set(STATED) else "alike"
+    about = {"options": " | ".join(options), "weights": " | ".join(map(str, weights)), "chances": told, "draws": draws}
+    return Choice(template.format(**values), law, {WORDING: wording, **about})
+
+
+def _one_of(values: Sequence[T], rng: np.random.Generator) -> T:
+    return values[int(rng.integers(len(values)))]
+
+
+def _form(named: frozenset[str], chances: Sequence[str], rng: np.random.Generator) -> str:
+    if "counts" in named:
+        return "counts"
+    if named & {"percent_a", "percent_b"}:
+        return "percent"
+    return "ratio" if "odds" in named else _one_of(chances, rng)
+
+
+def _options(number: int, words: Sequence[str], only_words: bool, rng: np.random.Generator) -> list[str]:
+    kind, small = rng.random(), rng.random() < 0.5
+    if only_words or kind < 0.65:
+        pool: Sequence[str] = words
+    elif kind < 0.85:
+        # Digits from 0 or 1 on, as on dice and coins, or any numbers.
+        first = int(rng.integers(0, 2))
+        pool = [str(n) for n in (range(first, first + number) if small else range(100))]
+    else:
+        pool = LETTERS
+    return [pool[place] for place in rng.choice(len(pool), size=number, replace=False)]
+
+
+def _parts(total: int, number: int, least: int, rng: np.random.Generator) -> list[int]:
+    """``number`` whole parts of at least ``least`` that sum to ``total``, every such list as likely as any other."""
+    room = max(total - number * least, 0)
+    bars = np.sort(rng.choice(room + number - 1, size=number - 1, replace=False))
+    return (np.diff(np.concatenate([[-1], bars, [room + number - 1]])) - 1 + least).tolist()
+
+
+def _listed(texts: Sequence[str], last: str) -> str:
+    return f"{', '.join(texts[:-1])} {last} {texts[-1]}"
+
+
+def _counted(options: Sequence[str], weights: Sequence[int]) -> dict[str, str]:
+    return {"counts": _listed([f"{weight} {option}" for option, weight in zip(options, weights, strict=True)], "and")}
+
+
+def _stated(shown: Sequence[str], weights: Sequence[int], form: str, rng: np.random.Generator) -> dict[str, str]:
+    total = sum(weights)
+    texts = [CHANCES[form](weight, total) for weight in weights]
+    pattern = _one_of([*PATTERNS, *(["{chance} {option}"] if form == "percent" else [])], rng)
+    weighted = [pattern.format(option=option, chance=text) for option, text in zip(shown, texts, strict=True)]
+    return {
+        **{"a": shown[0], "b": shown[1], "chance_a": texts[0], "chance_b": texts[1]},
+        **{"percent_a": texts[0], "percent_b": texts[1], "odds": f"{weights[0]} to {weights[1]}"},
+        "weighted": _listed(weighted, "and"),
+    }
+
+
+def _law(options: Sequence[str], chances: Sequence[Fraction], draws: int, separator: str) -> FiniteLaw:
+    """The law of ``draws`` independent draws, written one behind another."""
+    law = {text: chance for text, chance in zip(options, chances, strict=True) if chance > 0}
+    answers = {(): Fraction(1)}
+    for _ in range(draws):
+        answers = {(*text, o): mass * chance for text, mass in answers.items() for o, chance in law.items()}
+    return categorical_law({separator.join(text): float(mass) for text, mass in answers.items()})
