@@ -143,8 +143,8 @@ SHARED_PARTS = {
             },
             records="{artifacts}/prompts/provenance.json",
             parameters=(
-                *("seed", "prompts.families", "prompts.train_prompts_per_family", "prompts.unseen_selection"),
-                *("prompts.ood_selection", "prompts.open", "laws"),
+                *("seed", "prompts.families", "prompts.train_parameters", "prompts.train_prompts_per_family"),
+                *("prompts.unseen_selection", "prompts.ood_selection", "prompts.open", "laws"),
             ),
             keeps=False,
         ),

@@ -35,7 +35,9 @@ def _chosen(params: Params) -> Sequence[str]:
 def _train_prompts(family: Family, params: Params) -> int:
     size = _size(family.train_grid) if family.family_id in _chosen(params) else 0
     most = params.prompts.train_prompts_per_family
-    return size if most is None else min(most, size)
+    if most is None or not size:
+        return size
+    return most if params.prompts.train_parameters == "fresh" else min(most, size)
 
 
 def shared_settings(params: Params) -> Table:
@@ -103,11 +105,11 @@ def method_settings(params: Params) -> Table | None:
     paths = f"{prompts * soft.epochs * soft.samples_per_prompt * soft.paths_per_prompt:,}"
     strings = f"{prompts * hard.epochs * hard.samples_per_prompt:,}"
     laws, tokens = "next-token law at each prefix", "tokens of a string, then strings"
-    means = {"token": "all tokens of a step", "completion": tokens}
+    means = {"token": "all tokens of a step", "completion": tokens, "position": tokens, "mass": "all tokens of a step"}
     rows = [
         ("Supervision", laws, "sampled strings", laws, "sampled strings"),
         ("Loss", "KL over the trie (Eq. 3)", "cross-entropy of strings (Eq. 4)", "Eq. 3", "Eq. 4"),
-        ("Mean over", tokens, means[hard.loss_reduction], tokens, "all tokens of a minibatch (Algorithm 2)"),
+        ("Mean over", means[soft.prefix_weights], means[hard.loss_reduction], tokens, "all tokens of a minibatch (Algorithm 2)"),
         ("Bins at most", *bins, "1,001", "16,384"),
         ("Epochs", f"{soft.epochs}", f"{hard.epochs}", "3", "2"),
         ("Examples per prompt and epoch", f"{soft.samples_per_prompt}", f"{per_example}", "1", "16"),
