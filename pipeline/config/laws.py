@@ -3,7 +3,7 @@
 from dataclasses import field
 from typing import Annotated, Literal
 
-from pydantic import Field, StrictFloat, StrictInt
+from pydantic import AfterValidator, Field, StrictFloat, StrictInt
 from pydantic.dataclasses import dataclass
 
 from pipeline.config.evaluation import STRICT, PositiveInt
@@ -22,15 +22,21 @@ class TemplatesConfig:
     """Paraphrases that are only evaluated: has the model learned the law, or the sentence?"""
 
 
+def _none_or_two(words: list[str]) -> list[str]:
+    if len(words) == 1:
+        raise ValueError("one word is no choice; give none or at least two")
+    return words
+
+
 Chance = Literal[tuple(CHANCES)]
 
 
 @dataclass(frozen=True, config=STRICT)
 class WordsConfig:
-    """Names of options, and those that are only evaluated."""
+    """Names of options, and those that are only evaluated, none or at least two."""
 
     train: Annotated[list[str], Field(min_length=2)]
-    test: list[str] = field(default_factory=list)
+    test: Annotated[list[str], AfterValidator(_none_or_two)] = field(default_factory=list)
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -105,11 +105,12 @@ def method_settings(params: Params) -> Table | None:
     paths = f"{prompts * soft.epochs * soft.samples_per_prompt * soft.paths_per_prompt:,}"
     strings = f"{prompts * hard.epochs * hard.samples_per_prompt:,}"
     laws, tokens = "next-token law at each prefix", "tokens of a string, then strings"
+    theirs = "all tokens of a minibatch (Algorithm 2)"
     means = {"token": "all tokens of a step", "completion": tokens, "position": tokens, "mass": "all tokens of a step"}
     rows = [
         ("Supervision", laws, "sampled strings", laws, "sampled strings"),
         ("Loss", "KL over the trie (Eq. 3)", "cross-entropy of strings (Eq. 4)", "Eq. 3", "Eq. 4"),
-        ("Mean over", means[soft.prefix_weights], means[hard.loss_reduction], tokens, "all tokens of a minibatch (Algorithm 2)"),
+        ("Mean over", means[soft.prefix_weights], means[hard.loss_reduction], tokens, theirs),
         ("Bins at most", *bins, "1,001", "16,384"),
         ("Epochs", f"{soft.epochs}", f"{hard.epochs}", "3", "2"),
         ("Examples per prompt and epoch", f"{soft.samples_per_prompt}", f"{per_example}", "1", "16"),

@@ -31,7 +31,7 @@ from pipeline.errors import ArtifactError, ConfigError, DomainError
 PROBABILITY = "probability"
 """A column of weights of this name must sum to 1; any other holds counts."""
 KINDS = ("scipy", "categorical", "empirical", "conditional", "choice")
-MOST_DRAWS = 20  # times as many choices as requests are made at most: some come out alike
+MOST_REPEATED = 100  # choices in a row that were made before; no further one is looked for then
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 
@@ -120,15 +120,15 @@ def _choice_prompts(law: str, config: ChoiceLawConfig) -> tuple[list[Prompt], li
     made: dict[str, Prompt] = {}
 
     def prompts(split: str, texts: Sequence[str], words: Sequence[str], forms: Sequence[str], number: int) -> None:
-        rng, goal = random_stream(config.seed, "choices", split), len(made) + number if texts and forms else 0
-        for _ in range(MOST_DRAWS * number):
-            if len(made) >= goal:
-                return
+        rng, goal, again = random_stream(config.seed, "choices", split), len(made) + number, 0
+        while texts and forms and len(made) < goal:
             place = len(made) % len(texts)
             most, only_words = config.max_options, split == "held_out_words"
             text, answers, about = make_choice(texts[place], place, words, forms, most, rng, only_words)
+            again = again + 1 if text in made else 0
+            if again == MOST_REPEATED:
+                raise DomainError(f"templates, words and chances do not make {number} different requests for {split}")
             made.setdefault(text, Prompt(prompt_id(law, text), split, law, "", about, text, answers))
-        raise DomainError(f"templates, words and chances do not make {number} different requests for {split}")
 
     prompts("train", templates.train, words.train, chances.train, config.requests_per_template * len(templates.train))
     prompts("seen_template", templates.train, words.train, chances.train, config.test_requests)

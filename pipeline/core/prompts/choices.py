@@ -84,7 +84,8 @@ def make_choice(
     at times numbers or letters; their order is random, so that a position tells nothing about a chance."""
     named = check_choice_template(template)
     draws = int(rng.integers(2, 4)) if "separator" in named else 1
-    fitting = (2,) if "a" in named else tuple(n for n in range(2, max_options + 1) if n**draws <= MOST_ANSWERS)
+    most = 2 if "a" in named else min(max_options, len(words))
+    fitting = [number for number in range(2, most + 1) if number**draws <= MOST_ANSWERS]
     # Behind a count a number would be read as another.
     options = _options(_one_of(fitting, rng), words, only_words or "counts" in named, rng)
     form = _form(named, chances, rng)

@@ -92,3 +92,27 @@ def test_interpolated_points_lie_inside_the_training_grid():
             # Parameters that the prompt names as the grid does; the others are made from widths and shares.
             own = [name for name in point if name in ranges and name != "N"]
             assert own and all(ranges[name][0] < point[name] < ranges[name][1] for name in own)
+
+
+def test_fresh_parameters_lie_inside_the_training_grid_and_are_no_unseen_prompts():
+    made = build_split("train", prompts_per_family=40, fresh=True, seed=1)
+    assert len({prompt.text for prompt in made}) == len(made) == 40 * sum(family.seen for family in FAMILIES.values())
+    tested = {p.text for split in ("unseen", "ood") for p in build_split(split)}
+    tested |= {p.text for p in build_split("unseen", selection="interpolated")}
+    assert not tested & {prompt.text for prompt in made}
+    for prompt in made:
+        for axis in FAMILIES[prompt.family].train_grid:
+            value = prompt.parameters.get(axis.name, axis.values[0])
+            # The hypergeometric's N is at most M, which no point of its grid reaches.
+            assert min(axis.values) <= value <= max(axis.values) and (axis.spacing != "count" or value == int(value))
+    # Half of a log axis lies below its geometric mean: 40 draws of each of the eight such first axes.
+    log = [f for f in FAMILIES.values() if f.seen and f.train_grid[0].spacing == "log"]
+    below = [
+        prompt.parameters[axis.name] < (axis.values[0] * axis.values[-1]) ** 0.5
+        for prompt in made
+        for axis in [FAMILIES[prompt.family].train_grid[0]]
+        if FAMILIES[prompt.family] in log
+    ]
+    assert abs(sum(below) / len(below) - 0.5) < 4 * 0.5 / len(below) ** 0.5
+    assert made == build_split("train", prompts_per_family=40, fresh=True, seed=1)
+    assert made != build_split("train", prompts_per_family=40, fresh=True, seed=2)

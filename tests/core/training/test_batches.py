@@ -30,6 +30,30 @@ def test_a_terminator_alone_is_a_completion():
     assert batch.allowed is None and batch.columns.tolist() == [2, 0]
 
 
+def test_prefixes_weigh_by_their_mass_or_by_each_path():
+    trie, number = random_trie(3), 20_000
+    for reduction in ("token", "completion"):
+        example = soft_example(PROMPT, trie, np.random.default_rng(0), number, reduction)
+        expected, reached = {}, [((), 1.0)]
+        while reached:
+            prefix, mass = reached.pop()
+            expected[prefix] = mass
+            tokens, probabilities = trie.next_tokens(prefix)
+            for token, probability in zip(tokens.tolist(), probabilities.tolist(), strict=True):
+                if token != END:
+                    reached.append(((*prefix, token), mass * probability))
+        weights = {
+            () if node == ROOT else tuple(example.tree.path(node)): weight * example.size
+            for node, weight in zip(example.nodes.tolist(), example.weights.tolist(), strict=True)
+        }
+        if reduction == "token":
+            found = {prefix: weight / number for prefix, weight in weights.items()}
+            assert all(abs(found.get(p, 0) - m) < 5 * (m / number) ** 0.5 for p, m in expected.items())
+        else:
+            # A root weighs 1 / (L + 1) of each path, so less than a half where paths have a token at least.
+            assert sum(weights.values()) == pytest.approx(1) and weights[()] < 0.5
+
+
 def test_mask_of_a_tree():
     example = hard_example([11, 12], [[1, 2, END], [1, 3, END]])
     batch = collate([example, hard_example([13], [[4, END]])], pad_id=0)

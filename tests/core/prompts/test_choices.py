@@ -1,0 +1,89 @@
+"""Random choices in words: the law is what the request states, and what is held out is not trained on."""
+
+import re
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import yaml
+
+from pipeline.core.prompts.choices import make_choice
+from pipeline.sources.own_laws import own_prompts
+from tests.conftest import ROOT
+
+WORDS = ["red", "green", "blue", "amber", "teal", "pink", "gray"]
+CHANCES = ["percent", "decimal", "ratio", "fraction"]
+FILE = "data/laws/choices.yaml"
+
+
+def choices(template, number=300, words=WORDS, chances=CHANCES):
+    rng = np.random.default_rng(0)
+    return [make_choice(template, 0, words, chances, 6, rng) for _ in range(number)]
+
+
+def chance(text):
+    """A stated chance as a number."""
+    text = text.replace(" in ", "/")
+    return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
+
+
+def test_the_law_is_what_the_request_states():
+    for text, law, _ in choices("{a} {chance_a}|{b} {chance_b}"):
+        options = [part.replace('"', "").split(" ", 1) for part in text.split("|")]
+        stated = {option: float(chance(told)) for option, told in options}
+        assert sum(stated.values()) == pytest.approx(1)
+        assert dict(zip(law.strings, law.probabilities, strict=True)) == pytest.approx(
+            {option: told for option, told in stated.items() if told}
+        )
+    for text, law, _ in choices("{counts}"):
+        counted = {word: int(count) for count, word in re.findall(r"(\d+) (\w+)", text)}
+        expected = {word: count / sum(counted.values()) for word, count in counted.items()}
+        assert dict(zip(law.strings, law.probabilities, strict=True)) == pytest.approx(expected)
+    for text, law, _ in choices("{options}"):
+        assert set(law.probabilities) == {1 / len(law.strings)} and all(option in text for option in law.strings)
+
+
+def test_several_draws_are_independent():
+    separators = {"comma": ", ", "space": " ", "semicolon": "; ", "slash": " / "}
+    for text, law, about in choices("{a} {percent_a} {b} {times} {separator}"):
+        share = float(chance(re.search(r"\S+%", text)[0]))
+        first, number = about["options"].split(" | ")[0], 2 if re.search("twice|two", text) else 3
+        separator = separators[text.rsplit(" ", 1)[1]]
+        for answer, probability in zip(law.strings, law.probabilities, strict=True):
+            drawn = answer.split(separator)
+            hits = drawn.count(first)
+            assert len(drawn) == about["draws"] == number
+            assert probability == pytest.approx(share**hits * (1 - share) ** (number - hits))
+
+
+def test_a_position_tells_nothing():
+    made = [about for _, _, about in choices("{a} {percent_a} {b}", 4000)]
+    weights = np.array([about["weights"].split(" | ") for about in made], dtype=float)
+    shares = weights[:, 0] / weights.sum(axis=1)
+    # Standard deviations are at most a half.
+    assert abs(shares.mean() - 0.5) < 4 * 0.5 / len(made) ** 0.5
+    first = [word for word in (about["options"].split(" | ")[0] for about in made) if word in WORDS]
+    assert all(abs(first.count(word) / len(first) - 1 / 7) < 4 * 0.5 / len(first) ** 0.5 for word in WORDS)
+
+
+def test_what_is_held_out_is_not_trained_on(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    train, test = own_prompts({"choices": FILE})
+    content = yaml.safe_load((ROOT / FILE).read_text())
+    assert len(content["templates"]["train"]) >= 30 and len(content["templates"]["test"]) >= 10
+    assert len(content["words"]["train"]) >= 300 and len(content["words"]["test"]) >= 100
+    seen = {option for prompt in train for option in prompt.parameters["options"].split(" | ")}
+    held_out = set(content["words"]["test"])
+    assert not seen & held_out and not any(
+        "/" in prompt.text.replace(" / ", "") for prompt in train if "slash" not in prompt.text
+    )
+    assert len({prompt.text for prompt in (*train, *test)}) == len(train) + len(test)
+    by_split = {split: [p for p in test if p.split == split] for split in Counter(p.split for p in test)}
+    assert {len(members) for members in by_split.values()} == {content["test_requests"]}
+    assert all(set(p.parameters["options"].split(" | ")) <= held_out for p in by_split["held_out_words"])
+    assert {p.parameters["chances"] for p in by_split["held_out_chances"]} == {"fraction"}
+    starts = {template.split("{")[0] for template in content["templates"]["test"]}
+    assert all(any(p.text.startswith(start) for start in starts) for p in by_split["held_out_template"])
+    # Training takes wordings in turns, as it does families.
+    assert len(Counter(prompt.group for prompt in train).values()) == len(content["templates"]["train"])
