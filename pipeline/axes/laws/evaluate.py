@@ -13,6 +13,9 @@ from pipeline.axes.laws.law_metrics import evaluate_law, summaries
 from pipeline.config.conditions import answer_protocol
 from pipeline.dag.execution import StageRun, command_line
 
+OPTION_COLUMNS = ["chance", "share"]
+"""Of each option of a request that is answered with one, in the table ``options``."""
+
 
 def main(run: StageRun, model: str, prompts: list[Path], generations: Path, exact: Path, output: Path) -> None:
     config, evaluation, rows = run.params, ModelEvaluation(run, "laws", model), []
@@ -25,7 +28,10 @@ def main(run: StageRun, model: str, prompts: list[Path], generations: Path, exac
             measured.append(evaluate_law(prompt, answers, seed=config.seed, **options))
         computed = read_table(exact / f"{condition}.parquet", columns)[columns]
         of_condition = pd.DataFrame(measured).merge(computed, on="prompt_id", how="left")
-        evaluation.add_per_prompt(condition, of_condition)
+        evaluation.add_per_prompt(condition, of_condition.drop(columns=OPTION_COLUMNS, errors="ignore"))
+        if set(OPTION_COLUMNS) <= set(of_condition):
+            options = of_condition[["prompt_id", "split", *OPTION_COLUMNS]].dropna().explode(OPTION_COLUMNS)
+            evaluation.add_table(condition, "options", options.astype(dict.fromkeys(OPTION_COLUMNS, float)).dropna())
         rows.append(of_condition.assign(condition=condition))
     for split, members in pd.concat(rows, ignore_index=True).groupby("split", sort=False):
         for part, statistics, by_family in summaries(members):

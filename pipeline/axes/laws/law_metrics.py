@@ -20,6 +20,7 @@ from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.law_check import total_variation_deviations, total_variation_floors, total_variations
 from pipeline.core.statistics.summarise import Statistic, aggregate_of
 
+CHANCE_GAP = "law_chance_gap"
 SAMPLED = ("law_total_variation", "law_wasserstein_1_normalised")
 """Distances of samples: of categories, and of numbers. A prompt has one of them."""
 LAW_VALID_RATE = "law_valid_rate"
@@ -55,6 +56,12 @@ def evaluate_law(
     # A perfect sampler of a size is the same whatever the condition.
     rng = random_stream(seed, "floor", "laws", name, size)
     floor = perfect(size, floor_replicates, rng) if size else np.full(floor_replicates, np.nan)
+    distances, further = {metric: (value, varied, floor)}, {}
+    if not numeric and prompt.parameters.get("draws", 1) == 1:
+        # Total variation is half of the sum over options.
+        scale = 2 / len(target)
+        distances[CHANCE_GAP] = value * scale, varied * scale, floor * scale
+        further = {"chance": target.tolist(), "share": (counts / size).tolist() if size else [np.nan] * len(target)}
     return {
         "prompt_id": name,
         "split": prompt.split,
@@ -64,10 +71,11 @@ def evaluate_law(
         "num_samples": len(answers),
         "num_valid": size,
         LAW_VALID_RATE: size / len(answers) if answers else np.nan,
-        metric: value,
         "floor": float(floor.mean()),
         **{f"invalid_{reason.value}": invalid.get(reason.value, 0) for reason in Invalid},
-        **arrays({metric: varied}, {metric: floor}),
+        **{name: value for name, (value, *_) in distances.items()},
+        **arrays({n: varied for n, (_, varied, _) in distances.items()}, {n: f for n, (*_, f) in distances.items()}),
+        **further,
     }
 
 
@@ -76,10 +84,11 @@ def summaries(rows: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, Mapping[str, S
     yield rows, {LAW_VALID_RATE: VALID_RATE}, {LAW_VALID_RATE: FAMILY_VALID_RATE}
     numeric = rows["numeric"].astype(bool)
     # Without valid answers a distance is undefined, not absent: the prompt's law has it.
-    chosen = dict(zip(SAMPLED, (~numeric, numeric), strict=True))
+    one_draw = ~numeric & (rows["chance"].notna() if "chance" in rows else False)
+    chosen = dict(zip((*SAMPLED, CHANCE_GAP), (~numeric, numeric, one_draw), strict=True))
     chosen |= {name: rows[name].notna() for name in LAW_EXACT_COLUMNS}
     for metric, kind in chosen.items():
         if metric in rows:
-            size = total("num_valid") if metric in SAMPLED else None
+            size = total("num_valid") if metric in (*SAMPLED, CHANCE_GAP) else None
             statistic = {metric: aggregate_of(metric, "family_mean", size)}
             yield rows[kind], statistic, statistic

@@ -36,6 +36,14 @@ W1 = "W1 of the valid answers from the law, of numbers, as in structured samplin
 VALID = "Share of answers that are one of the law's strings, or a number in its support."
 METRICS = (
     _variation("law_total_variation", "Total variation of answers", TV, TV_FORMULA, column="TV", headline=1),
+    _variation(
+        "law_chance_gap",
+        "Gap between chance and share",
+        "Mean over the options of a request of the gap between the option's chance and its share of the valid answers, "
+        "of requests that are answered with one option. The floor is simulated from the law at as many valid answers.",
+        "mean over options of |share - probability|",
+        column="Gap",
+    ),
     _w1("law_wasserstein_1_normalised", "Normalised W1 of answers", W1, column="W1", headline=2),
     _valid(
         "law_valid_rate", "Valid answers to laws of one's own", VALID, "valid / answers", column="Valid", headline=3

@@ -28,6 +28,8 @@ def test_answers_count_by_class_and_reasons_are_no_strings():
     found = evaluate_law(prompt(LAW), answers, seed=0, names=("m", "base"), floor_replicates=20)
     assert found["law_total_variation"] == pytest.approx((0 + 0.05 + 0.05) / 2)
     assert (found["num_valid"], found["invalid_empty"]) == (4, 2)
+    assert found["chance"] == [0.5, 0.3, 0.2] and found["share"] == [0.5, 0.25, 0.25]
+    assert found["law_chance_gap"] == pytest.approx(0.1 / 3)
 
 
 def test_the_exact_figures_are_those_of_the_model_written_out():
