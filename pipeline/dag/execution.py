@@ -24,7 +24,6 @@ from pipeline.dag.code_digest import project_code
 from pipeline.dag.declaration import Paths, Row, Stage, fill
 from pipeline.dag.launch import DIRECTORY, launch, run_launched
 from pipeline.dag.options import lists_of, parse_options
-from pipeline.dag.stages import DECLARED
 from pipeline.dag.tables import parts_of, rows_of, template_names, why_off
 from pipeline.engines.loading.conditioned_model import keep_last_model
 from pipeline.errors import ConfigError, ModelError, UnavailableError
@@ -174,13 +173,6 @@ def find_run(
     asked = " ".join(f"--{name} {value}" for name, value in names.items())
     there = f"there are {'; '.join(known)}" if known else "it is left out under these parameters"
     raise ConfigError(f"{stages[0].module_name} has no run {asked}: {there}")
-
-
-def named_run(name: str, params: Params, **replaced: Path | list[Path]) -> StageRun:
-    """The run of a stage or part by its name, e.g. "train-soft@embedded". Raises KeyError where there is none."""
-    name, _, key = name.partition("@")
-    stage = DECLARED[name]
-    return StageRun(stage, rows_of(stage.over, params)[key], params, replaced)
 
 
 def execute(run: StageRun) -> None:

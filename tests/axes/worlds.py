@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.axes.questions.question import HumanClass, Question, people_answers
+from pipeline.axes.questions.question import HumanClass, Question
 
 
 def people_question(rng: np.random.Generator, people: int, name: str = "q") -> tuple[Question, list[str]]:
@@ -24,8 +24,3 @@ def people_question(rng: np.random.Generator, people: int, name: str = "q") -> t
         counts.setdefault(k, {})[text] = counts.get(k, {}).get(text, 0) + 1
     human = tuple(HumanClass(f"label {k}", spellings) for k, spellings in counts.items())
     return Question(name, "?", human=human, num_people=people), [text for _, text in answers(people, "other")]
-
-
-def spellings_of(question: Question) -> list[str]:
-    """The answers of all people of a question."""
-    return [text for text, _ in people_answers(question)]

@@ -35,17 +35,6 @@ def test_the_chosen_law_is_drawn_with_samples_and_exact_laws(opened):
     assert opened.get_log("browser") == []
 
 
-@pytest.mark.parametrize("width", [400, 1400])
-def test_nothing_is_wider_than_the_window(opened, width):
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    opened.execute_script("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
-    room, used = opened.execute_script(
-        "const root = document.documentElement; return [root.clientWidth, root.scrollWidth]"
-    )
-    assert used == room and width - 20 <= room <= width
-
-
 def test_sections_open_from_the_navigation(opened):
     opened.find_element("css selector", "nav a[href='#paloma']").click()
     is_open = "return document.getElementById(arguments[0]).open"

@@ -11,7 +11,7 @@ from pipeline.compose import compose_params, render
 from pipeline.config.params import Params, load_params
 from pipeline.config.view import UndeclaredParameterError
 from pipeline.dag.declaration import Stage
-from pipeline.dag.execution import StageRun, find_run, named_run
+from pipeline.dag.execution import StageRun, find_run
 from pipeline.errors import ArtifactError, BusyError, ConfigError
 from tests.command_line import run_command_line
 from tests.conftest import ROOT
@@ -172,8 +172,6 @@ def test_a_run_that_there_is_not_is_refused_with_those_that_there_are(params):
     )
     with pytest.raises(ConfigError, match="generate_axis has no run .*: it is left out under these parameters"):
         run_of(replace(params, axes=["mcq"]))
-    with pytest.raises(KeyError):
-        named_run("generate-open@embedded-none", params)
 
 
 @pytest.fixture

@@ -187,34 +187,6 @@ def mcq(root, model, condition, parsed):
     write_fabricated(root, rows, {"mcq": {"missing_answer": 100 - parsed}})
 
 
-def novelty(root, model, condition, utility):
-    """A NoveltyBench evaluation by stand-ins of two curated prompts and one other."""
-    rows = [
-        metric_row("novelty", model, condition, split, metric, value, n=2)
-        for split in ("curated", "wildchat", "all")
-        for metric, value in (("distinct_lexical", 3.0), ("utility_stand_in", utility))
-    ]
-    per_prompt = pd.DataFrame(
-        [
-            ("c1", "curated", "Creativity", "Write | a\nhaiku", 10, 3, utility),
-            ("c2", "curated", "", "Name a colour", 10, 3, utility / 2),
-            ("w1", "wildchat", "", "Hello", 10, 3, 100.0 if condition == "soft" else 0.0),
-        ],
-        columns=["prompt_id", "split", "category", "prompt", "num_generations", "distinct", "utility"],
-    )
-    classes = [
-        (prompt_id, index, f"{condition} says {index} & <b>\n| _x_", 4, rating, 0.5)
-        for prompt_id in ("c1", "c2", "w1")
-        for index, rating in enumerate((2, 9, 2))
-    ]
-    columns = ["prompt_id", "class_index", "representative", "size", "rating", "reward"]
-    write_fabricated(root, rows, per_prompt=per_prompt, classes=pd.DataFrame(classes, columns=columns))
-
-
-TASKS = ("tinyMMLU", "tinyTruthfulQA", "tinyGSM8k (flexible)")
-SLICES = ("prose", "code_&_more")
-
-
 def paired_rows(members):
     """A table of tests from rows of split, metric, difference, margin, adjusted p-value and verdict."""
     rows = [
@@ -224,34 +196,14 @@ def paired_rows(members):
     return pd.DataFrame(rows, columns=list(TEST_COLUMNS))
 
 
-def retention(root, model, condition, value, verdict="cannot tell", prompt_format="chat"):
-    """A retention evaluation of three tasks with 100 items each; the first test comes to the given verdict."""
-    names = ("retention", model, condition)
-    change = {} if condition == "base" else {"change": -0.1, "change_low": -0.12, "change_high": -0.08}
+def retention(root, model, condition, value, prompt_format="chat"):
+    """A retention evaluation of two tasks with 100 items each."""
     rows = [
-        metric_row(*names, split, metric, value + 0.1 * place, n=100, width=0.08) | change
-        for place, split in enumerate(TASKS)
+        metric_row("retention", model, condition, split, metric, value + 0.1 * place, n=100)
+        for place, split in enumerate(("all", "tinyMMLU", "tinyGSM8k (flexible)"))
         for metric in ("gp_irt", "accuracy")
     ]
-    rows += [metric_row(*names, "all", metric, value, n=300) | change for metric in ("gp_irt", "accuracy")]
-    rows.append(metric_row(*names, "all", "gp_irt_paper_mean", value + 0.05, n=400))
-    tables = {}
-    if condition != "base":
-        verdicts = zip(TASKS, (verdict, "cannot tell", "cannot tell"), strict=True)
-        tables["tests"] = paired_rows([(split, "accuracy", -0.1, 0.05, 0.0001, found) for split, found in verdicts])
-    write_fabricated(root, rows, {"tinyGSM8k": {"no_number": 3}}, {"prompt_format": prompt_format}, **tables)
-
-
-def paloma(root, model, condition, bits_per_byte, without=0.0):
-    """A PALOMA evaluation of two slices; with a variant without BOS that costs ``without`` more, if that is not 0."""
-    names = ("paloma", model, condition)
-    rows, variants = [], {"": bits_per_byte} | ({"_without_bos": bits_per_byte + without} if without else {})
-    for place, split in enumerate((*SLICES, "all")):
-        for suffix, least in variants.items():
-            value = least + 0.5 * (place % 2)
-            rows.append(metric_row(*names, split, f"bits_per_byte{suffix}", value, n=20, width=0.1))
-            rows.append(metric_row(*names, split, f"perplexity{suffix}", 2 ** (3 * value), n=20, width=1.0))
-    write_fabricated(root, rows)
+    write_fabricated(root, rows, {"tinyGSM8k": {"no_number": 3}}, {"prompt_format": prompt_format})
 
 
 def anchors(root, model, condition, divergence):

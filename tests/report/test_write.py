@@ -1,8 +1,5 @@
 """The whole report from fabricated evaluations of two models."""
 
-import json
-import re
-
 import pandas as pd
 import pytest
 
@@ -13,13 +10,10 @@ from pipeline.report.ablations import SOFT_GRANULARITY
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.write import write_report
 from tests.report.conftest import (
-    CONDITIONS,
     anchors,
     figures_drawn,
     mcq,
-    novelty,
     open_ended,
-    paloma,
     retention,
     structured,
     with_methods,
@@ -27,58 +21,10 @@ from tests.report.conftest import (
 from tests.report.sweep_cells import write_cell
 
 
-def everything(root, prompts):
-    for number, model in enumerate(("alpha", "beta"), start=1):
-        for place, condition in enumerate(CONDITIONS):
-            structured(root, model, condition, 0.4 / (place + number), prompts, by_prompt=True)
-            open_ended(root, model, condition, 3.0 + place)
-            mcq(root, model, condition, 90 if condition != "soft" or model == "beta" else 0)
-            novelty(root, model, condition, [4.0, 4.0 + number, 3.0][place])
-            retention(root, model, condition, 0.3 + 0.1 * place, "lost" if model == "beta" else "kept")
-            paloma(root, model, condition, 1.3 - 0.1 * place, without=0.5 if model == "alpha" else 0.0)
-        structured(root, model, "ssot", 0.3 / number, prompts)
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory, two_models, prompts):
-    root = tmp_path_factory.mktemp("everything")
-    everything(root / "evals", prompts[0])
-    write_report(load_params(two_models), [root / "evals"], [prompts[1]], root / "reports", sweeps=root / "sweeps")
-    return root / "reports"
-
-
 @pytest.fixture
 def no_figures():
     with figures_drawn():
         yield
-
-
-def test_every_table_is_written_in_every_format_and_shown(written):
-    tables = {path.stem for path in (written / "tables").glob("*.csv")}
-    # Two models with two curated prompts each: three cases per regime.
-    cases = {f"table{number}_stand_in" for number in range(11, 20)}
-    assert tables >= cases | {"table1", "table6", "table8", "table10", "table23", "structured_tests"}
-    assert "table11" not in tables
-    for name in tables:
-        assert "Demo: a small embedded model" in (written / "tables" / f"{name}.md").read_text(encoding="utf-8")
-        assert r"\begin{longtable}" in (written / "tables" / f"{name}.tex").read_text(encoding="utf-8")
-    document = (written / "tables" / "all_tables.tex").read_text(encoding="utf-8")
-    assert sorted(re.findall(r"^\\input\{(\w+)\}", document, re.MULTILINE)) == sorted(tables)
-    figures = {path.stem for path in (written / "figures").glob("*.png")}
-    assert figures >= {"figure9", "figure11", "figure13_without_bos"}
-    assert {path.stem for path in (written / "figures").glob("*.pdf")} == figures
-    page = (written / "index.html").read_text(encoding="utf-8")
-    assert page.count('<img src="data:image/png;base64,') == len(figures) and page.count("<h3>") == len(tables)
-    assert "(1 value undefined)" in page and "missing_answer" in page
-
-
-def test_conditions_are_compared_and_every_row_is_traced(written):
-    rows = pd.read_csv(written / "tables" / "structured_tests.csv")
-    pairs = set(zip(rows["condition"], rows["against"], strict=True))
-    assert pairs == {("soft", "base"), ("hard", "base"), ("soft", "hard")}  # SSOT's evaluation has no table by prompt
-    assert all(path.endswith("provenance.json") for path in rows["provenance"])
-    numbers = json.loads((written / "metrics.json").read_text())
-    assert numbers["alpha"]["base"]["wasserstein_1_normalised"] == pytest.approx(0.4)
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -12,8 +12,10 @@ import pytest
 
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import Params, load_params
-from pipeline.dag.execution import StageRun, execute, named_run
+from pipeline.dag.execution import StageRun, execute
 from pipeline.dag.stage_kinds import evaluation_name
+from pipeline.dag.stages import DECLARED
+from pipeline.dag.tables import rows_of
 from pipeline.report.figures.drawing import draw_all
 from tests.stages.preloaded_python import draw_one, preloaded_python
 
@@ -22,6 +24,13 @@ AXES = (
     *("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors"),
     *("human", "semcal", "credal", "uncertainty", "inv_entropy"),
 )
+
+
+def named_run(name: str, params: Params, **replaced: Path | list[Path]) -> StageRun:
+    """The run of a stage or part by its name in DVC, e.g. "train-soft@embedded"."""
+    name, _, key = name.partition("@")
+    stage = DECLARED[name]
+    return StageRun(stage, rows_of(stage.over, params)[key], params, replaced)
 
 
 def run_stage(params: Path, name: str, **replaced: Path | list[Path]) -> StageRun:

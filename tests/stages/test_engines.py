@@ -8,14 +8,13 @@ import yaml
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.config.params import load_params
-from pipeline.dag.execution import named_run
 from pipeline.engines.sampling.generate import sample_seeds
 from pipeline.engines.sampling.text_engine import EngineError
 from pipeline.errors import ConfigError
 from pipeline.stages import generate_axis
 from tests import vllm_stand_in
 from tests.completions_server import Server
-from tests.stages.conftest import Dag, run_stage
+from tests.stages.conftest import Dag, named_run, run_stage
 
 AXIS, NUM_SAMPLES = "novelty", 4
 

@@ -5,7 +5,6 @@ import pytest
 import yaml
 
 from pipeline.artifacts.storage import read_json
-from pipeline.artifacts.unavailable import why_unavailable
 from pipeline.config.params import load_params
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
@@ -33,8 +32,3 @@ def test_construction_is_measured_prompt_by_prompt(tiny_params, tmp_path):
     # A space of M strings holds at least an index and a probability for each, at eight bytes.
     largest = max(len(discretize(prompt.law, num_decimals=2, max_bins=60).probabilities) for prompt in expected)
     assert table["output_space_peak_bytes"].max() >= 16 * largest
-
-
-def test_while_it_is_off_one_run_says_so(tiny_params):
-    run = run_stage(tiny_params, "profile-construction@embedded-soft")
-    assert "OVERRIDES=profile_construction=true" in why_unavailable(run.paths["output"])

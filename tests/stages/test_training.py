@@ -1,9 +1,7 @@
-"""The training stages with packed completions, and what decides an adapter's identity."""
+"""The training stages without bins, and in several processes that are killed and continued."""
 
 import json
 import signal
-from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +12,8 @@ from safetensors.torch import load_file
 from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import read_json
 from pipeline.artifacts.tries import TrieStore, open_tries
-from pipeline.compose import compose_params
-from pipeline.config.params import load_params, validate
-from pipeline.core.prompts.structured import build_split
-from pipeline.core.training.examples import training_steps
-from pipeline.dag.execution import find_run, named_run
+from pipeline.config.params import load_params
+from pipeline.dag.execution import find_run
 from pipeline.dag.stages import STAGES
 from pipeline.errors import BusyError, ConfigError
 from tests.conftest import ROOT
@@ -70,39 +65,6 @@ def test_targets_without_bins(dag, tmp_path):
         assert weights(tmp_path / method) != weights(dag.path(f"train-{method}@embedded"))
     parameters = read_json(tmp_path / "hard" / "provenance.json")["parameters"]
     assert parameters["discretize.hard.num_decimals"] == 2 and parameters["discretize.hard.max_bins"] is None
-
-
-def test_identity_of_an_adapter(dag):
-    params = load_params(dag.params)
-
-    def identity(**changes):
-        return named_run("train-soft@embedded", replace(params, **changes)).record.identity
-
-    def trained(**changes):
-        return identity(train=replace(params.train, **changes))
-
-    soft = identity()
-    assert trained(tokens_per_pass=1024, checkpoint_every_steps=7, hard=replace(params.train.hard, epochs=9)) == soft
-    assert identity(distributed=replace(params.distributed, strategy="fsdp", num_processes=4)) == soft
-    assert identity(sampling_seed=1, seed=1) == soft
-    assert trained(soft=replace(params.train.soft, paths_per_prompt=2)) != soft
-    assert trained(learning_rate=0.1) != soft and identity(train_seed=1) != soft
-
-
-def test_the_papers_settings_give_its_numbers_of_steps():
-    params = validate(compose_params(ROOT / "conf", ["experiment=paper", "distributed=fsdp_4"]))
-    families = [prompt.family for prompt in build_split("train")]
-    assert len(families) == 1988
-    for method, expected in (("soft", 189), ("hard", 1988)):
-        budget = getattr(params.train, method)
-        steps = training_steps(
-            families, budget.epochs, budget.samples_per_prompt, params.train.global_batch_size, params.seed, "m", method
-        )
-        assert len(steps) == expected
-        # Every prompt as often as asked for, and each of four GPUs a pass of eight, as in the paper.
-        counts = Counter(draw.prompt_index for step in steps for draw in step)
-        assert set(counts.values()) == {budget.epochs * budget.samples_per_prompt} and len(counts) == 1988
-        assert len(steps[0]) == 4 * params.train.micro_batch_size == 32
 
 
 def test_a_step_must_have_a_pass_for_each_process(dag, tmp_path):

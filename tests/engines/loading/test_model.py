@@ -60,6 +60,7 @@ def test_adapter_in_effect(model_config, tmp_path):
 
 
 def test_position_logits_fall_back_where_the_head_is_more_than_linear(model, monkeypatch):
+    assert position_logits(model).gathers_hidden
     plain = type(model).forward
 
     def capped(self, *args, **kwargs):
