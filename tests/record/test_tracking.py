@@ -1,6 +1,8 @@
 """W&B: mode by credentials, runs that are resumed and not doubled, and stages that no failure of W&B reaches."""
 
 import json
+import os
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -10,6 +12,7 @@ import pytest
 from pipeline.config.params import TrackingConfig, load_params
 from pipeline.record.provenance import StageRecord
 from pipeline.record.tracking import Run, stage_run, tracking_mode
+from tests.wandb_server import wandb_server
 
 pytestmark = pytest.mark.slow
 
@@ -133,19 +136,35 @@ def test_an_unreachable_server_leaves_an_offline_run(monkeypatch, directory, cap
     with opened() as run:
         run.log({"loss": 0.5}, step=7)
     assert "kept offline" in capsys.readouterr().err
-    assert list(directory.glob("wandb/offline-run-*/*.wandb"))
+    with wandb_server() as server:
+        monkeypatch.setenv("WANDB_BASE_URL", server.url)
+        sync()
+        assert server.steps() == [[7]]
 
 
-def test_a_stage_goes_on_with_its_run_says_what_it_is_and_its_errors_pass(monkeypatch, directory, opened):
+def test_a_stage_says_what_its_run_is_and_its_errors_pass(monkeypatch, directory, opened):
     recorded, seen = Recorded(), {}
-    # W&B has the steps before the fourth.
-    recorded.starting_step = 4
-    monkeypatch.setattr("wandb.init", lambda **given: seen.update(given) or recorded)
-    with pytest.raises(KeyError), opened() as run:
-        for step in range(1, 6):
-            run.log({"loss": 1 / step}, step=step)
+    monkeypatch.setattr("pipeline.record.tracking._open", lambda mode, given: seen.update(given) or Run(recorded))
+    with pytest.raises(KeyError), opened():
         raise KeyError("the stage's own")
-    assert [step for step, _ in recorded.points] == [4, 5] and recorded.ended == 1 and seen["resume"] == "allow"
+    assert recorded.ended == 1
     assert seen["group"] == "paper" and seen["job_type"] == "train-soft" and seen["name"] == "train-soft m soft"
     assert seen["tags"] == ["train-soft", "m", "soft"] and len(seen["id"]) == 16
     assert seen["config"]["parameters"] == {"rank": 16}
+
+
+def sync() -> None:
+    """What `make wandb-sync` runs."""
+    environment = {name: value for name, value in os.environ.items() if name != "WANDB_MODE"}
+    subprocess.run([sys.executable, "-m", "wandb", "sync", "--yes"], env=environment, check=True, capture_output=True)
+
+
+def test_online_runs_resume_behind_the_servers_last_step(monkeypatch, directory, opened):
+    with wandb_server() as server:
+        monkeypatch.setenv("WANDB_API_KEY", KEY)
+        monkeypatch.setenv("WANDB_BASE_URL", server.url)
+        for last in (3, 5):
+            with opened() as run:
+                for step in range(1, last + 1):
+                    run.log({"loss": 1 / step}, step=step)
+        assert server.steps() == [[1, 2, 3, 4, 5]]
