@@ -6,7 +6,7 @@ import pandas as pd
 
 from pipeline.artifacts.scores import LAW_EXACT_COLUMNS
 from pipeline.axes.laws import SPLIT_TITLES
-from pipeline.axes.laws.law_metrics import LAW_VALID_RATE, SAMPLED
+from pipeline.axes.laws.law_metrics import KS, LAW_VALID_RATE, SAMPLED
 from pipeline.axes.registry import METRICS
 from pipeline.report.axis_report import AxisReport
 from pipeline.report.evaluations import ReportContext, rows_of
@@ -16,8 +16,9 @@ KEYS = ["law", "split", "model", "condition"]
 NOTE = (
     "TV: total variation of the valid answers' classes; W1: of valid numbers, in the target's own Q95 - Q05. Each is a "
     "mean over the law's requests, with the 95% interval for other requests and answers. Perfect: the same of draws "
-    "from the law, as many as are valid. Exact: of the model's probabilities, without sampling; TV counts all other "
-    "answers, W1 is given one of the law's strings. Held-out templates and values were not trained on."
+    "from the law, as many as are valid. KS@100: share of requests for numbers with 90% readable answers that pass a "
+    "Kolmogorov-Smirnov test; a perfect sampler's is 1. Exact: of the model's probabilities, without sampling; TV "
+    "counts all other answers, W1 is given one of the law's strings. Held-out templates and values were not trained on."
 )
 
 
@@ -26,9 +27,11 @@ def law_records(metrics: pd.DataFrame, models: Sequence[str], conditions: Sequen
     rows = rows_of(metrics, axis="laws").rename(columns={"family": "law"})
     rows = rows[(rows["law"] != "") & rows["model"].isin(models) & rows["condition"].isin(conditions)]
     valid = rows[rows["metric"] == LAW_VALID_RATE].rename(columns={"value": "valid_rate", "n": "answers"})
+    passed = rows[rows["metric"] == KS[1]].rename(columns={"value": "ks_at_100"})
     exact = rows.rename(columns={"value": "exact"}).assign(metric=rows["metric"].str.replace("law_exact_", "law_"))
     exact = exact[rows["metric"].isin(LAW_EXACT_COLUMNS)]
     table = rows[rows["metric"].isin(SAMPLED)].merge(valid[[*KEYS, "valid_rate", "answers"]], on=KEYS, how="left")
+    table = table.merge(passed[[*KEYS, "ks_at_100"]], on=KEYS, how="left")
     table = table.merge(exact[[*KEYS, "metric", "exact"]], on=[*KEYS, "metric"], how="left")
     orders = {
         "law": list(dict.fromkeys(table["law"])),
@@ -50,6 +53,7 @@ def _tables(context: ReportContext) -> list[Table | None]:
         "Distance": lambda row: METRICS[row.metric].column_title,
         "Value": lambda row: f"{number_text(row.value, 3)} {interval_text(row.ci_low, row.ci_high, 3, '')}",
         "Perfect": lambda row: number_text(row.floor, 3),
+        "KS@100": lambda row: number_text(row.ks_at_100, 3),
         "Exact": lambda row: number_text(row.exact, 3),
     }
     records = law_records(context.metrics, list(context.names), context.conditions)
