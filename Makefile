@@ -9,7 +9,7 @@ LAPTOP = $(or $(filter laptop%,$(EXPERIMENT)),laptop)
 unexport PYTHONDONTWRITEBYTECODE
 # A variable that no target knows, e.g. `condition` for CONDITION, would be ignored: make would do something else.
 VARIABLES = EXPERIMENT OVERRIDES PORT WORKERS JOBS GPUS ARGS SWEEP RESULTS BENCHMARKS REPEATS MODEL_ARGUMENTS TABLE ROW \
-  COLUMN MODULES MODEL METHOD CONDITION PROMPT LAW N SHELL
+  COLUMN MODULES MODEL METHOD CONDITION PROMPT LAW N SOURCE BENCHMARK SHELL
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 UNKNOWN := $(firstword $(filter-out $(VARIABLES) MAKE%,$(GIVEN)))
 NEAREST = import difflib, sys; near = difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1, 0); print(*near)
@@ -25,7 +25,7 @@ SMOLLM2 = { test -d models/smollm2_135m || python -m pipeline.sources.import_ggu
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
 .PHONY: help demo test params repro tables sample laptop sweep ablations plan spent check-params dag provenance serve \
-  record publish serve-model wandb-sync dashboard pin fetch stand-ins embedded-model gpu-check setup test-quick \
+  record public publish serve-model wandb-sync dashboard pin fetch stand-ins embedded-model gpu-check setup test-quick \
   test-real test-kills test-faults golden bench lint clean
 
 .DEFAULT_GOAL := help
@@ -92,6 +92,9 @@ serve:  ## serve the report on this machine (PORT=8000)
 
 record:  ## keep what params.yaml has made, without weights (RESULTS=results/laptop)
 	@$(RUN) $(ROOTS) && scripts/record_results.sh $$A $$R $(or $(RESULTS),results/$$(basename $$A))
+
+public:  ## scores on public benchmarks (SOURCE=DIRECTORY BENCHMARK=failure_to_mix; ARGS=--help)
+	@$(RUN) python -m pipeline.public $(or $(BENCHMARK),failure_to_mix) $(SOURCE) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 publish:  ## an adapter with its model card, in published/ (MODEL=embedded METHOD=soft)
 	@$(RUN) python -m pipeline.publish $(if $(MODEL),--model $(MODEL)) $(if $(METHOD),--method $(METHOD)) $(ARGS)

@@ -99,6 +99,23 @@ def _publish(parser: CommandParser) -> None:
     parser.add_argument("--licence", metavar="IDENTIFIER", help=licence)
 
 
+def _public(parser: CommandParser) -> None:
+    parser.add_argument("benchmark", choices=["failure_to_mix", "unpredictabench"])
+    source = "directory: a clone of Failure to Mix, or UnpredictaBench's rows with ground_truth_values/"
+    parser.add_argument("source", type=Path, help=source)
+    add_params(parser)
+    parser.add_argument("--model", help="name in params.yaml (default: each of them)")
+    conditions = "base and methods (default: base and all that are trained)"
+    parser.add_argument("--conditions", nargs="+", metavar="NAME", help=conditions)
+    results = "directory of the files to which scores are added (default: %(default)s)"
+    parser.add_argument("--results", type=Path, default=Path("results/public"), help=results)
+    minutes = "of failure_to_mix, how long its script may take for a condition (default: %(default)s)"
+    parser.add_argument("--minutes", type=COUNT, default=240, help=minutes)
+    tokens = "longest answer in tokens (default: %(default)s)"
+    parser.add_argument("--max-new-tokens", type=COUNT, default=64, help=tokens)
+    parser.add_argument("--batch-size", type=COUNT, default=64, help="answers decoded together (default: %(default)s)")
+
+
 def _sweep(parser: CommandParser) -> None:
     """For help alone: Hydra reads the command line."""
     presets = sorted(path.stem for path in (PROJECT / "conf" / "sweep").glob("*.yaml"))
@@ -162,6 +179,7 @@ COMMANDS: dict[str, Callable[[CommandParser], None]] = {
     "pipeline.sample": _sample,
     "pipeline.serve": _serve,
     "pipeline.publish": _publish,
+    "pipeline.public": _public,
     "pipeline.sweep": _sweep,
     "pipeline.sweep.tables": _sweep_tables,
     "pipeline.runs.costs": _costs,

@@ -11,6 +11,7 @@ import pandas as pd
 from pipeline.artifacts.scores import LAW_EXACT_COLUMNS
 from pipeline.axes.structured.aggregate import FAMILY_VALID_RATE, VALID_RATE, total
 from pipeline.axes.structured.fidelity import NUM_HALVES, arrays, wasserstein_1_deviations
+from pipeline.axes.structured.ks import ks_passes, share_of_requests
 from pipeline.axes.structured.wasserstein import evaluate_prompt, perfect_sampler_replicates
 from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.prompts.number_answers import Invalid
@@ -24,6 +25,8 @@ CHANCE_GAP = "law_chance_gap"
 SAMPLED = ("law_total_variation", "law_wasserstein_1_normalised")
 """Distances of samples: of categories, and of numbers. A prompt has one of them."""
 LAW_VALID_RATE = "law_valid_rate"
+KS = ("law_ks_at_100", "law_ks_at_100_all")
+"""Shares of requests that pass, of numbers."""
 
 
 def class_counts(answers: Sequence[str | Invalid], law: FiniteLaw) -> tuple[np.ndarray, dict[str, int]]:
@@ -55,6 +58,7 @@ def evaluate_law(
         varied = total_variation_deviations(counts, target, NUM_HALVES, halves)
     # A perfect sampler of a size is the same whatever the condition.
     rng = random_stream(seed, "floor", "laws", name, size)
+    passed = ks_passes(prompt, answers, seed).values() if numeric else (np.nan, np.nan)
     floor = perfect(size, floor_replicates, rng) if size else np.full(floor_replicates, np.nan)
     distances, further = {metric: (value, varied, floor)}, {}
     if not numeric and prompt.parameters.get("draws", 1) == 1:
@@ -71,6 +75,7 @@ def evaluate_law(
         "num_samples": len(answers),
         "num_valid": size,
         LAW_VALID_RATE: size / len(answers) if answers else np.nan,
+        **dict(zip(KS, passed, strict=True)),
         "floor": float(floor.mean()),
         **{f"invalid_{reason.value}": invalid.get(reason.value, 0) for reason in Invalid},
         **{name: value for name, (value, *_) in distances.items()},
@@ -83,6 +88,9 @@ def summaries(rows: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, Mapping[str, S
     """Rows of a split, what is reported of them, and what of each law by itself: arguments of ``summarise``."""
     yield rows, {LAW_VALID_RATE: VALID_RATE}, {LAW_VALID_RATE: FAMILY_VALID_RATE}
     numeric = rows["numeric"].astype(bool)
+    for metric in KS if numeric.any() else ():
+        of_split, of_law = share_of_requests(metric)
+        yield rows[numeric], {metric: of_split}, {metric: of_law}
     # Without valid answers a distance is undefined, not absent: the prompt's law has it.
     one_draw = ~numeric & (rows["chance"].notna() if "chance" in rows else False)
     chosen = dict(zip((*SAMPLED, CHANCE_GAP), (~numeric, numeric, one_draw), strict=True))

@@ -3,7 +3,7 @@
 from functools import partial
 
 from pipeline.axes.metric import OURS, PROMPTS, Metric
-from pipeline.axes.structured.metrics import W1_FORMULA, WIDTHS
+from pipeline.axes.structured.metrics import KS, KS_ALL, KS_ALL_FORMULA, W1_FORMULA, WIDTHS, ks
 
 _law = partial(
     Metric,
@@ -26,6 +26,7 @@ _valid = partial(
     undefined="value",
     function="pipeline.axes.laws.law_metrics:evaluate_law",
 )
+_ks = partial(ks, axis="laws")
 _exact = partial(_law, n=PROMPTS, function="pipeline.axes.laws.score:exact_figures")
 TV = (
     "Total variation of the valid answers' classes from the law, of categories. The floor is simulated from the law at "
@@ -48,6 +49,8 @@ METRICS = (
     _valid(
         "law_valid_rate", "Valid answers to laws of one's own", VALID, "valid / answers", column="Valid", headline=3
     ),
+    _ks("law_ks_at_100", "KS@100 of laws of one's own", f"{KS} Of numbers alone.", column="KS@100"),
+    _ks("law_ks_at_100_all", "KS@100 of one's own laws, unreadable counted", KS_ALL, formula_text=KS_ALL_FORMULA),
     _exact(
         "law_exact_total_variation",
         "Exact total variation by class",

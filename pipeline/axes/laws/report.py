@@ -7,7 +7,7 @@ import pandas as pd
 from pipeline.artifacts.scores import LAW_EXACT_COLUMNS
 from pipeline.axes.laws import SPLIT_TITLES
 from pipeline.axes.laws.figures import law_drawings
-from pipeline.axes.laws.law_metrics import CHANCE_GAP, LAW_VALID_RATE, SAMPLED
+from pipeline.axes.laws.law_metrics import CHANCE_GAP, KS, LAW_VALID_RATE, SAMPLED
 from pipeline.axes.registry import METRICS
 from pipeline.report.axis_report import AxisReport
 from pipeline.report.evaluations import ReportContext, rows_of
@@ -17,9 +17,10 @@ KEYS = ["law", "split", "model", "condition"]
 NOTE = (
     "TV: total variation of the valid answers' classes; W1: of valid numbers, in the target's own Q95 - Q05. Each is a "
     "mean over the law's requests, with the 95% interval for other requests and answers. Perfect: the same of draws "
-    "from the law, as many as are valid. Exact: of the model's probabilities, without sampling; TV counts all other "
-    "answers, W1 is given one of the law's strings. Gap: mean over options of |share - chance|. What is held out was "
-    "not trained on."
+    "from the law, as many as are valid. KS@100: share of requests for numbers with 90% readable answers that pass a "
+    "Kolmogorov-Smirnov test; a perfect sampler's is 1. Exact: of the model's probabilities, without sampling; TV "
+    "counts all other answers, W1 is given one of the law's strings. Gap: mean over options of |share - chance|. What "
+    "is held out was not trained on."
 )
 
 
@@ -28,11 +29,12 @@ def law_records(metrics: pd.DataFrame, models: Sequence[str], conditions: Sequen
     rows = rows_of(metrics, axis="laws").rename(columns={"family": "law"})
     rows = rows[(rows["law"] != "") & rows["model"].isin(models) & rows["condition"].isin(conditions)]
     valid = rows[rows["metric"] == LAW_VALID_RATE].rename(columns={"value": "valid_rate", "n": "answers"})
-    gap = rows[rows["metric"] == CHANCE_GAP].rename(columns={"value": "gap"})
     exact = rows.rename(columns={"value": "exact"}).assign(metric=rows["metric"].str.replace("law_exact_", "law_"))
     exact = exact[rows["metric"].isin(LAW_EXACT_COLUMNS)]
     table = rows[rows["metric"].isin(SAMPLED)].merge(valid[[*KEYS, "valid_rate", "answers"]], on=KEYS, how="left")
-    table = table.merge(gap[[*KEYS, "gap"]], on=KEYS, how="left")
+    for metric, name in ((KS[1], "ks_at_100"), (CHANCE_GAP, "gap")):
+        own = rows[rows["metric"] == metric].rename(columns={"value": name})
+        table = table.merge(own[[*KEYS, name]], on=KEYS, how="left")
     table = table.merge(exact[[*KEYS, "metric", "exact"]], on=[*KEYS, "metric"], how="left")
     orders = {
         "law": list(dict.fromkeys(table["law"])),
@@ -54,6 +56,7 @@ def _tables(context: ReportContext) -> list[Table | None]:
         "Distance": lambda row: METRICS[row.metric].column_title,
         "Value": lambda row: f"{number_text(row.value, 3)} {interval_text(row.ci_low, row.ci_high, 3, '')}",
         "Perfect": lambda row: number_text(row.floor, 3),
+        "KS@100": lambda row: number_text(row.ks_at_100, 3),
         "Exact": lambda row: number_text(row.exact, 3),
         "Gap": lambda row: number_text(row.gap, 3),
     }

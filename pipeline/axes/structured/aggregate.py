@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from pipeline.axes.structured.ks import share_of_requests
 from pipeline.core.statistics.intervals import clustered_wilson_interval
 from pipeline.core.statistics.summarise import Statistic, aggregate_of, ratio_of
 
@@ -43,6 +44,10 @@ OF_LOGITS = {
 def summaries(rows: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, Mapping[str, Statistic], Mapping[str, Statistic]]]:
     """Rows of a split (one per condition and prompt), what is reported of them, and what by family."""
     yield rows, OF_ANSWERS, OF_FAMILIES
+    for column in ("ks_at_100", "ks_at_100_all"):
+        if column in rows:
+            of_split, of_family = share_of_requests(column)
+            yield rows, {column: of_split}, {column: of_family}
     for column, statistic in OF_LOGITS.items():
         if column in rows:
             complete = rows[rows[column].notna().groupby(rows["condition"]).transform("all")]

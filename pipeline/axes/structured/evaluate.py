@@ -11,6 +11,7 @@ from pipeline.artifacts.storage import read_table, rows_by_prompt
 from pipeline.axes.evaluation import ModelEvaluation
 from pipeline.axes.structured.aggregate import summaries
 from pipeline.axes.structured.fidelity import evaluate_fidelity
+from pipeline.axes.structured.ks import ks_passes
 from pipeline.axes.structured.wasserstein import evaluate_prompt
 from pipeline.config.conditions import answer_protocol
 from pipeline.dag.execution import StageRun, command_line
@@ -39,11 +40,12 @@ def main(run: StageRun, model: str, prompts: list[Path], generations: Path, scor
     for condition, sampled in evaluation.rows(generations, GENERATION_COLUMNS, ids):
         protocol, measured, samples = answer_protocol(config, model, condition), [], []
         for prompt in requests:
-            result = evaluate_prompt(read_answers(protocol, sampled[prompt.prompt_id]), prompt.law)
+            answers = read_answers(protocol, sampled[prompt.prompt_id])
+            result = evaluate_prompt(answers, prompt.law)
             row, pits = evaluate_fidelity(
                 prompt, result, config.seed, (model, condition), config.evaluate.floor_replicates
             )
-            measured.append(row)
+            measured.append(row | ks_passes(prompt, answers, config.seed))
             samples.append((prompt.prompt_id, result.samples, pits))
         of_condition = pd.DataFrame(measured)
         if condition in config.conditions:

@@ -9,6 +9,14 @@ W1_FORMULA = "mean over i of |x_(i) - Q((i - 0.5) / N)| / (Q95 - Q05)"
 PIT_SOURCE = "Dawid 1984; Diebold, Gunther and Tay 1998; for discrete laws Czado, Gneiting and Held 2009"
 SAMPLES = "pipeline.axes.structured.wasserstein:evaluate_prompt"
 PIT = "pipeline.axes.structured.pit"
+KS = (
+    "Share of requests whose first 100 readable answers pass a two-sample Kolmogorov-Smirnov test against 10,000 "
+    "values of the law at p > .0001: SciPy's exact p, of a discrete law the permutation p, also exact. Readable is an "
+    "answer that is one number, in the support or not. With fewer than 100 the test is of those, and rejects little; "
+    "without any it fails."
+)
+KS_ALL = "As KS@100, but a request also fails where fewer than 90% of all its answers are readable."
+KS_ALL_FORMULA = "requests with p > .0001 and 90% readable / requests"
 
 _by_family = partial(
     Metric,
@@ -23,6 +31,20 @@ _w1 = partial(_by_family, formula_text=W1_FORMULA, unit=WIDTHS, function=SAMPLES
 _pit = partial(_by_family, unit="probability")
 _exact = partial(_by_family, n=PROMPTS, source=OURS, function="pipeline.core.exact.number_law:bound_number_law")
 _logit_kl = partial(_exact, unit="nats", function="pipeline.core.training.objectives:forward_kl", decimals=3)
+
+ks = partial(
+    Metric,
+    formula_text="requests with p > .0001 / requests",
+    unit="share",
+    direction="higher",
+    n="requests",
+    source="arXiv:2606.06622",
+    aggregate="over all requests",
+    function="pipeline.axes.structured.ks:ks_passes",
+    decimals=3,
+    undefined="requests",
+)
+_ks = partial(ks, axis="structured")
 
 METRICS = (
     _w1(
@@ -59,6 +81,8 @@ METRICS = (
         undefined="prompts",
         headline=4,
     ),
+    _ks("ks_at_100", "KS@100", KS, column="KS@100, readable alone"),
+    _ks("ks_at_100_all", "KS@100, unreadable answers counted", KS_ALL, formula_text=KS_ALL_FORMULA, column="KS@100"),
     _pit(
         name="pit_wasserstein_1",
         title="W1 on the PIT scale",

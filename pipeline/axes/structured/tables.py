@@ -31,12 +31,14 @@ def _with_ratio(metric: str, split: str = "") -> tuple[Column, Column]:
 
 def sampled_table(number: int, caption: str, split: str, *further: str) -> TableSpec:
     """Tables 6 to 9 of the paper: sampled W1, further metrics and valid rate of one split."""
-    columns = [Column(metric, split=split) for metric in (*further, "valid_rate")]
+    columns = [Column(metric, split=split) for metric in (*further, "ks_at_100_all", "valid_rate")]
     return TableSpec(
         f"table{number}",
         f"Table {number}. {caption}{SPLIT_CAPTIONS[split]}",
         (*_with_ratio("wasserstein_1_normalised", split), *columns, Column("valid_rate", "n", "Answers", split)),
-        f"{_RATIO} W1 of the valid answers; logit KL: mean across families, as the paper's caption says. Intervals: "
+        f"{_RATIO} W1 of the valid answers; logit KL: mean across families, as the paper's caption says. KS@100: "
+        "share of requests with 90% readable answers that pass a Kolmogorov-Smirnov test; a perfect sampler's is 1. "
+        "Intervals: "
         "bootstrap over families, prompts and, of distances of samples, the samples. With one prompt per family, as in "
         f"the paper's selection of unseen parameters, resampling families is all there is. {_UNDEFINED}",
     )

@@ -29,6 +29,14 @@ def wasserstein_1(ordered: np.ndarray, law: Law | FiniteLaw) -> np.ndarray:
     return np.abs(ordered - mid_quantiles(law, ordered.shape[1])).mean(axis=1) / width
 
 
+def law_draws(law: Law | FiniteLaw, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Independent draws from a law, float64 of a shape."""
+    if law.integer or isinstance(law, FiniteLaw):
+        # SciPy's own draws reject whole numbers that are carried as floats.
+        return quantile(law, rng.random(shape))
+    return law.freeze().rvs(size=shape, random_state=rng)
+
+
 def perfect_sampler_replicates(
     law: Law | FiniteLaw, size: int, replicates: int, rng: np.random.Generator
 ) -> np.ndarray:
@@ -37,12 +45,7 @@ def perfect_sampler_replicates(
     width = interquantile_width(law)
     if not (size and width > 0):
         return np.full(replicates, math.nan)
-    if law.integer or isinstance(law, FiniteLaw):
-        # SciPy's own draws reject whole numbers that are carried as floats.
-        draws = quantile(law, rng.random((replicates, size)))
-    else:
-        draws = law.freeze().rvs(size=(replicates, size), random_state=rng)
-    draws.sort(axis=1)
+    draws = np.sort(law_draws(law, (replicates, size), rng), axis=1)
     return np.abs(draws - mid_quantiles(law, size)).mean(axis=1) / width
 
 

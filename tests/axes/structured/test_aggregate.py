@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from pipeline.axes.structured.aggregate import DISTANCES, summaries
+from pipeline.axes.structured.ks import ks_passes
+from pipeline.core.prompts.structured import make_prompt
 from pipeline.core.statistics.intervals import over_families, wilson_interval
 from pipeline.core.statistics.summarise import summarise
 
@@ -105,3 +107,17 @@ def test_figures_that_some_prompts_lack_are_not_aggregated():
     assert ("exact_support_rate", "") not in rows and ("exact_support_rate", "a") not in rows
     exact = rows["exact_wasserstein_1_normalised", ""]
     assert exact["value"] == 3 and exact["n"] == 4
+
+
+def test_requests_pass_by_what_is_readable():
+    gaussian = make_prompt("gaussian", {"mu": 0.0, "sigma": 1.0}, "ood")
+    answers = [f"{value:.3f}" for value in np.random.default_rng(0).normal(size=100)]
+    assert list(ks_passes(gaussian, answers, 0).values()) == [1, 1]
+    assert list(ks_passes(gaussian, [*answers, *["none"] * 25], 0).values()) == [1, 0]
+    # Half of the numbers are outside the support.
+    assert list(ks_passes(make_prompt("exponential", {"lambda": 1.0}, "ood"), answers, 0).values()) == [0, 0]
+    rows = rows_of(table(ks_at_100=[1.0, 0.0, 1.0, 1.0], ks_at_100_all=0.0))
+    assert rows["ks_at_100", ""]["value"] == 0.75 and rows["ks_at_100", "a"]["value"] == 0.5
+    # That none of the requests passes does not show that none ever would.
+    none = rows["ks_at_100_all", ""]
+    assert (none["value"], none["n"], none["floor"]) == (0, 4, 0.9999) and none["ci_low"] == 0 < none["ci_high"] < 1

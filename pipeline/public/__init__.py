@@ -1,0 +1,1 @@
+"""Public benchmarks of sampling, asked of this project's models."""
