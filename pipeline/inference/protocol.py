@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config.evaluation import STRICT, PositiveInt, Probability
 from pipeline.config.params import validate
 from pipeline.errors import ConfigError
-from pipeline.inference.token_stream import Piece
+from pipeline.inference.token_stream import MOST_SAMPLES, Piece
 
 
 class ApiError(Exception):
@@ -43,7 +43,7 @@ class ChatRequest:
 
     model: str
     messages: Annotated[list[Message], Field(min_length=1)]
-    n: PositiveInt = 1
+    n: Annotated[PositiveInt, Field(le=MOST_SAMPLES)] = 1
     temperature: Annotated[float, Field(strict=True, ge=0, le=2)] = 1.0
     top_p: Probability = 1.0
     seed: Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | None = None

@@ -1,4 +1,4 @@
-"""An HTTP server in OpenAI's protocol over one opened model; one thread takes the steps of requests in turns."""
+"""An HTTP server in OpenAI's protocol over one opened model; in one thread, requests share the model's steps."""
 
 import asyncio
 import contextlib
@@ -7,10 +7,10 @@ import secrets
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -22,22 +22,20 @@ from pipeline.engines.loading.conditioned_model import ConditionedModel
 from pipeline.errors import PipelineError
 from pipeline.inference.opening import context_length
 from pipeline.inference.protocol import ApiError, ChatRequest, parse_request, usage, written
-from pipeline.inference.token_stream import Job, Piece, pieces
+from pipeline.inference.token_stream import Job, Piece, SharedSteps
 
-MOST_TOKENS = 2**22
-"""Samples of a request times their longest length at most: there is memory for each token before it is drawn."""
-MOST_AT_ONCE = 16  # requests under way at a time, each with keys and values of its own in memory; further ones wait
 UNLIMITED = 4096  # tokens of an answer at most where neither the request nor the checkpoint has a limit
-Result = TypeVar("Result")
 
 
 class ModelServer:
     """The endpoints of one model; ``served`` says under which names, and whether with the adapter."""
 
     def __init__(self, loaded: ConditionedModel, served: Mapping[str, bool], batch_size: int):
-        self._loaded, self._served, self._batch_size = loaded, served, batch_size
+        self._loaded, self._served = loaded, served
         self._context, self._created = context_length(loaded), int(time.time())
-        self._worker, self._turns = ThreadPoolExecutor(1, "model"), asyncio.Semaphore(MOST_AT_ONCE)
+        # One thread uses the model and the tokenizer: requests that come and go do so between two steps.
+        self._worker, self._stepping = ThreadPoolExecutor(1, "model"), False
+        self._shared = {adapted: SharedSteps(loaded, batch_size) for adapted in served.values()}
 
     def application(self) -> Starlette:
         return Starlette(
@@ -60,13 +58,19 @@ class ModelServer:
         if body.model not in self._served:
             known = ", ".join(self._served)
             raise ApiError(404, f"there is no model {body.model!r}; there are {known}", "model_not_found")
-        job = await self._run(lambda: self._job(body))
+        loop = asyncio.get_running_loop()
+        job = await loop.run_in_executor(self._worker, self._job, body)
         head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": body.model}
-        write, steps = partial(written, head), self._steps(request, job, self._served[body.model])
+        write, steps = partial(written, head), self._steps(job, self._served[body.model])
         if body.stream:
             events = _events(write, steps, len(job.prompt) if body.stream_options.include_usage else None)
             return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-        drawn = [piece async for step in steps for piece in step]
+        gone = asyncio.ensure_future(request.receive())
+        gone.add_done_callback(lambda _: job.inbox.put(ApiError(499, "the client has left")))
+        try:
+            drawn = [piece async for step in steps for piece in step]
+        finally:
+            gone.cancel()
         counts = usage(len(job.prompt), sum(piece.num_tokens for piece in drawn))
         return JSONResponse(write(drawn, counts, whole=True))
 
@@ -82,33 +86,51 @@ class ModelServer:
         if self._context is not None and limit > room:
             what = f"the model takes {self._context} tokens; the request has {len(prompt)} and its answer up to {limit}"
             raise ApiError(400, what, "context_length_exceeded")
-        if (most := MOST_TOKENS // limit) < body.n:
-            what = f"at most {most} answers of up to {limit} tokens can be asked for at once"
-            raise ApiError(400, f"n: {what}; fewer tokens allow more answers")
         seed = (secrets.randbits(63) if body.seed is None else body.seed) % 2**64
         seeds = [seed, *(stream_seed(seed, "choice", 0, index) for index in range(1, body.n))]
         return Job(prompt, seeds, limit, body.temperature, body.top_p, body.stop, body.stream)
 
-    async def _run(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._worker, work)
+    async def _steps(self, job: Job, adapted: bool) -> AsyncIterator[list[Piece]]:
+        """What is drawn of a job, until there is no more, or nobody who wants it."""
+        loop, shared, left = asyncio.get_running_loop(), self._shared[adapted], len(job.seeds)
+        self._worker.submit(self._add, job, shared, loop)
+        try:
+            while left:
+                step = await job.inbox.take()
+                left -= sum(piece.finish_reason is not None for piece in step)
+                yield step
+        finally:
+            self._worker.submit(shared.drop, job)
 
-    async def _steps(self, request: Request, job: Job, adapted: bool) -> AsyncIterator[list[Piece]]:
-        """The steps of a job, for as long as its client is there."""
-        async with self._turns:
-            steps = pieces(self._loaded, job, self._batch_size)
-            try:
-                while not await request.is_disconnected():
-                    if (step := await self._run(lambda: self._step(steps, adapted))) is None:
-                        return
-                    yield step
-            finally:
-                # In the thread that runs it, behind a step that may be under way.
-                self._worker.submit(steps.close)
+    def _add(self, job: Job, shared: SharedSteps, loop: asyncio.AbstractEventLoop) -> None:
+        shared.add(job)
+        if not self._stepping:
+            self._worker.submit(self._step, loop)
+        self._stepping = True
 
-    def _step(self, steps: Iterator[list[Piece]], adapted: bool) -> list[Piece] | None:
+    def _step(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A step with the adapter and one without, where samples need them; the next is behind what has been asked."""
+        for adapted, shared in self._shared.items():
+            if shared.under_way:
+                loop.call_soon_threadsafe(_hand_out, self._taken(shared, adapted))
+        self._stepping = any(shared.under_way for shared in self._shared.values())
+        if self._stepping:
+            self._worker.submit(self._step, loop)
+
+    def _taken(self, shared: SharedSteps, adapted: bool) -> dict[Job, list[Piece] | Exception]:
+        """What a step has for each job: an error of the model ends all that share the step."""
         without = getattr(self._loaded.model, "disable_adapter", contextlib.nullcontext)
-        with contextlib.nullcontext() if adapted else without():
-            return next(steps, None)
+        try:
+            with contextlib.nullcontext() if adapted else without():
+                return shared.step()
+        except Exception as error:
+            traceback.print_exception(error, file=sys.stderr)
+            return dict.fromkeys(shared.clear(), _as_api_error(error))
+
+
+def _hand_out(news: Mapping[Job, list[Piece] | Exception]) -> None:
+    for job, own in news.items():
+        job.inbox.put(own)
 
 
 async def _events(
@@ -128,10 +150,9 @@ async def _events(
                     yield event(write([piece], None, whole=False))
         if prompt_tokens is not None:
             yield event(write([], usage(prompt_tokens, completion_tokens), whole=False))
-    except Exception as error:
+    except ApiError as error:
         # The status has been sent; what is left is to say so where the client reads.
-        traceback.print_exception(error, file=sys.stderr)
-        yield event(_as_api_error(error).body)
+        yield event(error.body)
     yield "data: [DONE]\n\n"
 
 

@@ -1,11 +1,14 @@
 """The endpoint as OpenAI's own client sees it."""
 
+import asyncio
+import contextlib
 import json
 import signal
 import socket
 import threading
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
@@ -14,9 +17,11 @@ import uvicorn
 from pipeline import serve
 from pipeline.engines.sampling.generate import generate
 from pipeline.errors import ConfigError
-from pipeline.inference import opening
+from pipeline.inference import opening, token_stream
 from pipeline.inference.server import ModelServer
+from pipeline.inference.token_stream import Inbox, Job, Piece, SharedSteps
 from tests.conftest import ROOT
+from tests.engines.sampling.test_samplers import passes
 from tests.forked import ForkedModule
 from tests.waiting import wait_until
 
@@ -64,16 +69,17 @@ def expected(loaded, ids, seeds, limit=6, **changes):
 
 
 def test_an_answer_is_the_pipelines_own_with_that_seed(client, chat, loaded):
+    """Whatever is asked at the same time, with the adapter and without."""
     assert [model.id for model in client.models.list()] == ["tiny", "tiny-soft"]
-    ids = loaded.encode_messages(MESSAGES, False)
-    for seed in range(4):
-        (wanted,) = expected(loaded, ids, [seed], temperature=0.7, top_p=0.9)
-        reply = chat(seed=seed, temperature=0.7, top_p=0.9, stop=None)
+    ids, law = loaded.encode_messages(MESSAGES, False), {"temperature": 0.7, "top_p": 0.9}
+    asked = [(name, seed) for seed in range(12) for name in ("tiny", "tiny-soft")]
+    with ThreadPoolExecutor(len(asked)) as threads:
+        replies = list(threads.map(lambda own: chat(model=own[0], seed=own[1], stop=None, **law), asked))
+    for (name, seed), reply in zip(asked, replies, strict=True):
+        with loaded.model.disable_adapter() if name == "tiny" else contextlib.nullcontext():
+            (wanted,) = expected(loaded, ids, [seed], **law)
         assert (reply.choices[0].message.content, reply.choices[0].finish_reason) == (wanted.text, wanted.finish_reason)
         assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (len(ids), wanted.num_tokens)
-        with loaded.model.disable_adapter():
-            (other,) = expected(loaded, ids, [seed])
-        assert chat(seed=seed, model="tiny").choices[0].message.content == other.text
 
 
 def test_several_samples(chat):
@@ -122,7 +128,7 @@ def test_stop_strings_end_an_answer(chat, piecewise):
     ("changes", "message"),
     [
         ({"n": 0}, "n: must be greater than or equal to 1, got 0"),
-        ({"n": 10**6}, "n: at most 699050 answers of up to 6 tokens"),
+        ({"n": 10**6}, "n: must be less than or equal to 65536"),
         ({"seed": 1.5}, "seed: must be a valid integer"),
         ({"stop": ["a"] * 5}, "stop: must have at most 4 items"),
         ({"logprobs": True}, "logprobs: unknown key"),
@@ -137,7 +143,7 @@ def test_what_is_not_allowed_is_refused_with_the_parameters_name(chat, changes, 
     assert caught.value.type == "invalid_request_error"
 
 
-def test_errors_have_openais_format(address, chat):
+def test_errors_have_openais_format(address, chat, loaded):
     with pytest.raises(openai.NotFoundError, match="there is no model 'other'") as caught:
         chat(model="other")
     assert caught.value.code == "model_not_found"
@@ -146,36 +152,54 @@ def test_errors_have_openais_format(address, chat):
             urllib.request.urlopen(urllib.request.Request(f"{address}/chat/completions", body))
         assert refused.value.code == 400
         assert set(json.loads(refused.value.read())["error"]) == {"message", "type", "param", "code"}
-
-
-@pytest.fixture
-def forward_passes(loaded):
-    """Counts the model's forward passes."""
-    passes = []
-    hook = loaded.model.register_forward_pre_hook(lambda *_: passes.append(threading.current_thread().name))
-    yield passes
+    hook = loaded.model.register_forward_pre_hook(lambda *_: 1 / 0)
+    with pytest.raises(openai.InternalServerError, match="the server has failed"):
+        chat()
     hook.remove()
+    assert chat().choices
+
+
+@pytest.mark.parametrize(("most", "most_passes"), [(2**16, 29), (8, 40)])
+def test_samples_that_come_later_share_the_steps_of_the_model(loaded, monkeypatch, most, most_passes):
+    monkeypatch.setattr(token_stream, "MOST_SAMPLES", most)
+    shared, prompts, texts = SharedSteps(loaded, 64), [tuple(loaded.encode(text)) for text in ("A", "Another")], {}
+    with passes(loaded.model) as sizes:
+        for seed in range(20):
+            shared.add(Job(prompts[seed % 2], [seed], 6, 1.0, 1.0, (), False))
+            while shared.under_way if seed == 19 else len(sizes) < seed:
+                texts |= {job.seeds[0]: piece.text for job, (piece,) in shared.step().items()}
+    # A prompt is run once, whenever it is asked for.
+    assert sorted(tokens for _, tokens in sizes if tokens > 1) == sorted(map(len, prompts))
+    assert len(sizes) <= most_passes
+    for place, ids in enumerate(prompts):
+        seeds = range(place, 20, 2)
+        assert [texts[seed] for seed in seeds] == [answer.text for answer in expected(loaded, ids, seeds)]
+
+
+def test_pieces_that_a_slow_client_has_not_taken_are_joined():
+    inbox = Inbox()
+    for pieces in ([Piece(0, "a", 1, None), Piece(1, "x", 2, "stop")], [Piece(0, "b", 3, "length")]):
+        inbox.put(pieces)
+    assert asyncio.run(inbox.take()) == [Piece(0, "ab", 4, "length"), Piece(1, "x", 2, "stop")]
 
 
 @pytest.mark.parametrize("streams", [True, False])
-def test_a_client_that_leaves_ends_its_answer(address, loaded, chat, forward_passes, streams):
+def test_a_client_that_leaves_ends_its_answer(address, loaded, chat, streams):
     body = {"model": "tiny", "messages": MESSAGES, "stream": streams, "n": 5, "max_completion_tokens": 400}
     host, port = address.removeprefix("http://").removesuffix("/v1").split(":")
-    with socket.create_connection((host, int(port))) as connection:
-        content = json.dumps(body).encode()
-        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(content)}\r\n\r\n"
-        connection.sendall(head.encode() + content)
-        wait_until(lambda: len(forward_passes) > 4)
-    # Whoever asks next is answered, and then nothing is left to do.
-    chat(max_completion_tokens=1)
-    wait_until(lambda: _quiet(forward_passes))
-    assert len(forward_passes) < 200 and set(forward_passes) == {"model_0"}
-
-
-def _quiet(passes):
-    before = len(passes)
-    threading.Event().wait(0.5)
-    return len(passes) == before
+    with passes(loaded.model) as sizes:
+        with socket.create_connection((host, int(port))) as connection:
+            content = json.dumps(body).encode()
+            head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(content)}\r\n\r\n"
+            connection.sendall(head.encode() + content)
+            wait_until(lambda: len(sizes) > 4)
+        # Whoever asks next is answered, and then nothing is left to do.
+        chat(max_completion_tokens=1)
+        before = 0
+        while before < len(sizes):
+            before = len(sizes)
+            threading.Event().wait(0.5)
+    assert len(sizes) < 200
 
 
 def test_the_command_serves_until_it_is_interrupted(project, tmp_path):

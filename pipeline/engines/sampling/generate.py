@@ -4,13 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.core.random_streams import stream_seed
 from pipeline.core.tries.constraint import TrieConstraint
-from pipeline.engines.sampling.samplers import Draws, SamplingLaw, first_stop, sample_rows
+from pipeline.engines.sampling.samplers import Draw, Draws, SamplingLaw, first_stop, sample_rows
 
 
 @dataclass(frozen=True)
@@ -26,12 +25,6 @@ class Generation:
 def sample_seeds(seed: int, names: Sequence[str], num_samples: int) -> list[int]:
     """Seeds of samples 0..num_samples - 1 of the stream ``names`` (axis, model, condition, prompt_id)."""
     return [stream_seed(seed, "generate", *names, index) for index in range(num_samples)]
-
-
-def uniform_numbers(seeds: Sequence[int], count: int, device: torch.device | str) -> torch.Tensor:
-    """float64[len(seeds), count], each row from its own stream."""
-    rows = [np.random.Generator(np.random.Philox(seed)).random(count) for seed in seeds]
-    return torch.from_numpy(np.stack(rows)).to(device)
 
 
 def generation_from_tokens(
@@ -72,28 +65,32 @@ def generate_prompts(
     ``temperature``, ``top_p`` and ``top_k`` are of all prompts or one for each. Every sample draws step k with the k-th
     number of its own stream, so the rows it is decoded with do not matter, up to rounding.
     """
-    alike: dict[tuple[int, ...], list[int]] = {}
-    for prompt, ids in enumerate(prompts):
-        alike.setdefault(tuple(ids), []).append(prompt)
-    places = [(prompt, index) for own in alike.values() for prompt in own for index in range(len(seeds[prompt]))]
-    if not places:
-        return
-    flat = [seeds[prompt][index] for prompt, index in places]
     settings = (
         value if isinstance(value, Sequence) else [value] * len(prompts) for value in (temperature, top_p, top_k)
     )
     laws = list(map(SamplingLaw, *settings))
-    uniforms = uniform_numbers(flat, max_new_tokens, next(model.parameters()).device)
-    draws = Draws(model, tokenizer, uniforms, stop_ids, [laws[prompt] for prompt, _ in places], constraint, stops)
-    counts = [sum(len(seeds[prompt]) for prompt in own) for own in alike.values()]
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for prompt, ids in enumerate(prompts):
+        alike.setdefault(tuple(ids), []).append(prompt)
+    places, left = [], {}
+    for ids, own in alike.items():
+        left[ids] = range(len(places), len(places) + sum(len(seeds[prompt]) for prompt in own))
+        places += [(prompt, index) for prompt in own for index in range(len(seeds[prompt]))]
+    samples = {
+        number: Draw(seed=seeds[prompt][index], law=laws[prompt], limit=max_new_tokens, stops=stops)
+        for number, (prompt, index) in enumerate(places)
+    }
+    draws = Draws(model, tokenizer, stop_ids, samples, constraint)
     # Samples are often equal, and decoding takes longer than looking them up.
     known: dict[tuple[int, ...], Generation] = {}
-    for finished in sample_rows(draws, list(alike), counts, batch_size):
+    for finished in sample_rows(draws, left, batch_size):
         answers = []
-        for place, tokens in zip(finished.tolist(), draws.drawn(finished), strict=True):
+        for number in finished:
+            sample = samples.pop(number)
+            tokens = tuple(sample.tokens)
             if tokens not in known:
                 known[tokens] = generation_from_tokens(tokenizer, tokens, 0, stop_ids, skip_special_tokens, stops)
-            answers.append((*places[place], replace(known[tokens], seed=flat[place])))
+            answers.append((*places[number], replace(known[tokens], seed=sample.seed)))
         if answers:
             yield answers
 

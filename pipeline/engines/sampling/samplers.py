@@ -11,12 +11,14 @@ once. All rows end at the same slot; slots in front of a shorter text are masked
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from transformers import Cache, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from pipeline.core.sampling import sample_tokens
 from pipeline.core.tries.constraint import TrieConstraint
@@ -37,81 +39,95 @@ def first_stop(text: str, stops: Sequence[str]) -> int:
     return min(places, default=-1)
 
 
-class Draws:
-    """Samples of one or several prompts, by uniform numbers float64[N, max_new_tokens], under laws of their own.
+def uniform_numbers(seed: int) -> Iterator[float]:
+    """The stream of a seed. No generator is kept: there may be many streams, and one has kilobytes."""
+    used, count = 0, 8
+    while True:
+        yield from np.random.Generator(np.random.Philox(seed)).random(count)[used:].tolist()
+        used, count = count, 2 * count
 
-    ``constraint`` restricts them to a trie; a stop string of ``stops`` ends them, as a stop token does.
-    ``tokens`` is int64[N, max_new_tokens], 0 behind a sample's end; ``lengths`` is int64[N], the stop token included.
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Draw:
+    """A sample that is drawn by the numbers of its seed: until a stop token, a string of ``stops``, or ``limit``."""
+
+    seed: int
+    law: SamplingLaw
+    limit: int
+    stops: Sequence[str] = ()
+    tokens: list[int] = field(default_factory=list)  # the stop token included
+    prefix: int = 0  # where the tokens have led to in the trie of a constraint
+    numbers: Iterator[float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.numbers = uniform_numbers(self.seed)
+
+
+class Draws:
+    """The samples that are drawn with a model, by an integer that stands for each in tensors.
+
+    ``constraint`` restricts them to a trie.
     """
 
     def __init__(
         self,
         model: torch.nn.Module,
         tokenizer: PreTrainedTokenizerBase,
-        uniforms: torch.Tensor,
         stop_ids: set[int],
-        laws: Sequence[SamplingLaw],
+        samples: dict[int, Draw],
         constraint: TrieConstraint | None = None,
-        stops: Sequence[str] = (),
     ) -> None:
-        device = uniforms.device
-        self.model, self._tokenizer, self._uniforms, self._stops = model, tokenizer, uniforms, stops
-        self._stop_ids = torch.tensor(sorted(stop_ids), dtype=torch.int64, device=device)
-        # A token is at least one byte, so a stop string that has just ended lies within so many tokens.
-        self._window = max((len(stop.encode()) for stop in stops), default=0) + 1
-        self.tokens = torch.zeros(uniforms.shape, dtype=torch.int64, device=device)
-        self.lengths = torch.zeros(len(uniforms), dtype=torch.int64, device=device)
-        self._laws = list(dict.fromkeys(laws))
-        places = {law: place for place, law in enumerate(self._laws)}
-        self._law_of = torch.tensor([places[law] for law in laws], device=device)
-        # The trie prefix that each sample has reached.
-        self._constraint, self._prefixes = constraint, torch.zeros_like(self.lengths)
+        self.model, self.samples, self.device = model, samples, next(model.parameters()).device
+        self._tokenizer, self._stop_ids, self._constraint = tokenizer, stop_ids, constraint
 
-    def start(self, prompt_ids: Sequence[int], samples: torch.Tensor) -> tuple[Cache, torch.Tensor, torch.Tensor]:
-        """Run a prompt, and draw first tokens of its ``samples``, int64[n]: its cache, and what ``draw`` returns."""
-        ids = torch.tensor([list(prompt_ids)], device=samples.device)
+    def run(self, prompt_ids: Sequence[int]) -> tuple[list[SlotLayer], torch.Tensor]:
+        """Run a prompt: layers of its cache, and logits of the token behind it, float[1, V]."""
+        ids = torch.tensor([list(prompt_ids)], device=self.device)
         output = self.model(input_ids=ids, use_cache=True, logits_to_keep=1)
-        return output.past_key_values, *self.draw(output.logits[:, -1], torch.zeros_like(samples), samples, 0)
+        return slot_layers(output.past_key_values), output.logits[:, -1]
 
     def draw(
-        self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
+        self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Draw and record token ``step`` of ``samples``: tokens int64[n], and bool[n], whether they go on."""
-        drawn = self._choose(logits, rows, samples, step)
-        self.tokens[samples, step] = drawn
-        self.lengths[samples] = step + 1
-        goes_on = ~torch.isin(drawn, self._stop_ids)
-        if self._stops:
-            tails = [tokens[-self._window :] for tokens in self.drawn(samples)]
-            texts = [self._tokenizer.decode(tail, skip_special_tokens=True) for tail in tails]
-            goes_on &= torch.tensor([first_stop(text, self._stops) < 0 for text in texts], device=drawn.device)
-        return drawn, goes_on & (torch.as_tensor(step, device=drawn.device) + 1 < self.tokens.shape[1])
+        """Draw and record the next token of ``samples``: tokens int64[n], and bool[n], whether they go on."""
+        own = [self.samples[sample] for sample in samples.tolist()]
+        drawn = self._choose(logits, rows, own)
+        for sample, token in zip(own, drawn.tolist(), strict=True):
+            sample.tokens.append(token)
+        return drawn, torch.tensor([self._goes_on(sample) for sample in own], device=self.device)
 
-    def drawn(self, samples: torch.Tensor) -> list[tuple[int, ...]]:
-        """Tokens of ``samples``, int64[n], the stop token included."""
-        rows, lengths = self.tokens[samples].tolist(), self.lengths[samples].tolist()
-        return [tuple(row[:length]) for row, length in zip(rows, lengths, strict=True)]
+    def _goes_on(self, sample: Draw) -> bool:
+        if len(sample.tokens) >= sample.limit or sample.tokens[-1] in self._stop_ids:
+            return False
+        if not sample.stops:
+            return True
+        # A token is at least one byte, so a stop string that has just ended lies within so many tokens.
+        window = max(len(stop.encode()) for stop in sample.stops) + 1
+        tail = self._tokenizer.decode(sample.tokens[-window:], skip_special_tokens=True)
+        return first_stop(tail, sample.stops) < 0
 
-    def _choose(
-        self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
-    ) -> torch.Tensor:
+    def _choose(self, logits: torch.Tensor, rows: torch.Tensor, own: Sequence[Draw]) -> torch.Tensor:
         if self._constraint is not None:
             used, rows = rows.unique(return_inverse=True)
+            reached = torch.tensor([sample.prefix for sample in own], device=self.device)
             prefixes = torch.zeros_like(used)
             # Samples that share a row have the same tokens so far, so any of them may say which prefix that is.
-            prefixes[rows] = self._prefixes[samples]
+            prefixes[rows] = reached
             logits = self._constraint.restrict(logits[used], prefixes)
-        uniforms = self._uniforms[samples, step]
-        if len(self._laws) == 1:
-            drawn = _sample(logits, uniforms, rows, self._laws[0])
+        uniforms = torch.tensor([next(sample.numbers) for sample in own], dtype=torch.float64, device=self.device)
+        laws = {law: place for place, law in enumerate(dict.fromkeys(sample.law for sample in own))}
+        if len(laws) == 1:
+            drawn = _sample(logits, uniforms, rows, own[0].law)
         else:
-            drawn, law_of = torch.empty_like(samples), self._law_of[samples]
-            for place in law_of.unique().tolist():
-                own = law_of == place
-                used, index = rows[own].unique(return_inverse=True)
-                drawn[own] = _sample(logits[used], uniforms[own], index, self._laws[place])
+            drawn, law_of = torch.empty_like(rows), [laws[sample.law] for sample in own]
+            law_of = torch.tensor(law_of, device=self.device)
+            for law, place in laws.items():
+                alike = law_of == place
+                used, index = rows[alike].unique(return_inverse=True)
+                drawn[alike] = _sample(logits[used], uniforms[alike], index, law)
         if self._constraint is not None:
-            self._prefixes[samples] = self._constraint.advance(self._prefixes[samples], drawn)
+            for sample, prefix in zip(own, self._constraint.advance(reached, drawn).tolist(), strict=True):
+                sample.prefix = prefix
         return drawn
 
 
@@ -171,35 +187,42 @@ def _step(draws: Draws, parts: Sequence[_Rows], batch_size: int) -> tuple[torch.
     if shortest < longest:
         inputs["attention_mask"] = (torch.arange(longest + 1, device=own.device) >= (longest - own)[:, None]).long()
     logits = draws.model(**inputs, use_cache=True).logits[:, -1]
-    drawn, goes_on = draws.draw(logits, rows, samples, draws.lengths[samples])
+    drawn, goes_on = draws.draw(logits, rows, samples)
     further = rows[goes_on], drawn[goes_on], samples[goes_on]
     return samples[~goes_on], _merged(cache.layers, own + 1, *further) if goes_on.any() else None
 
 
 def sample_rows(
-    draws: Draws, prompts: Sequence[Sequence[int]], counts: Sequence[int], batch_size: int
-) -> Iterator[torch.Tensor]:
-    """Draw all samples, ``counts`` of each prompt, at most ``batch_size`` rows together; yields int64[n] finished.
+    draws: Draws, left: dict[tuple[int, ...], Sequence[int]], batch_size: int, prompts_kept: int = 0
+) -> Iterator[Sequence[int]]:
+    """Draw samples, which ``left`` has by prompt, at most ``batch_size`` rows together; yields those finished.
 
     A batch with too many rows is finished in parts. What waits joins a batch that has lost a quarter of its rows.
+    Between two steps ``left`` may get more, and a limit of 0 drops a sample. The ``prompts_kept`` last prompts are not
+    run again for samples that come later.
     """
-    device, end, left, waiting = draws.lengths.device, sum(counts), [], []
-    for ids, count in zip(reversed(prompts), reversed(counts), strict=True):
-        samples, end = torch.arange(end - count, end, device=device), end - count
-        left += [(ids, samples)] if count else []
+    run, waiting = lru_cache(prompts_kept)(draws.run), []
     while waiting or left:
         parts, room = [], batch_size
         while (waiting or left) and room and (len(parts) != 1 or 4 * room >= batch_size):
             if waiting:
                 part = waiting.pop()
             else:
-                ids, samples = left.pop()
-                cache, drawn, goes_on = draws.start(ids, samples)
-                yield samples[~goes_on]
+                ids = next(iter(left))
+                numbers = left.pop(ids)
+                # A prompt is not run for samples that have been dropped meanwhile.
+                if not any(draws.samples[number].limit for number in numbers):
+                    yield numbers
+                    continue
+                layers, logits = run(ids)
+                samples = torch.tensor(numbers, device=draws.device)
+                rows, lengths = torch.zeros_like(samples), torch.full((1,), len(ids), device=draws.device)
+                drawn, goes_on = draws.draw(logits, rows, samples)
+                yield samples[~goes_on].tolist()
                 if not goes_on.any():
                     continue
-                lengths, rows = torch.full((1,), len(ids), device=device), torch.zeros_like(samples)
-                part = _merged(slot_layers(cache), lengths, rows[goes_on], drawn[goes_on], samples[goes_on])
+                # Placing rows empties the list.
+                part = _merged(list(layers), lengths, rows[goes_on], drawn[goes_on], samples[goes_on])
             if len(part.last) > room:
                 part, rest = part.split(room)
                 waiting.append(rest)
@@ -207,5 +230,5 @@ def sample_rows(
             room -= len(part.last)
         if parts:
             finished, rest = _step(draws, parts, batch_size)
-            yield finished
+            yield finished.tolist()
             waiting += [rest] if rest else []
