@@ -87,6 +87,8 @@ def _serve(parser: CommandParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help=host)
     parser.add_argument("--port", type=int, default=8001, help="0 for a free one (default: %(default)s)")
     parser.add_argument("--batch-size", type=COUNT, default=64, help="samples decoded together (default: %(default)s)")
+    tokens = "longest answer where a request sets no limit (default: what the context leaves)"
+    parser.add_argument("--max-new-tokens", type=COUNT, help=tokens)
 
 
 def _publish(parser: CommandParser) -> None:

@@ -26,7 +26,14 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def main(
-    params: Path, model: str | None, condition: str | None, adapter: Path | None, host: str, port: int, batch_size: int
+    params: Path,
+    model: str | None,
+    condition: str | None,
+    adapter: Path | None,
+    host: str,
+    port: int,
+    batch_size: int,
+    max_new_tokens: int | None,
 ) -> None:
     """Serve until interrupted. Raises PipelineError."""
     weights = opening.find_weights(load_params(params), model, condition, adapter, str(params))
@@ -37,7 +44,7 @@ def main(
 
         loaded = opening.open_weights(weights, "Generate exactly ONE random number.")
         served = {weights.model: False, weights.name: True}
-        application = ModelServer(loaded, served, batch_size).application()
+        application = ModelServer(loaded, served, batch_size, max_new_tokens).application()
         config = uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=SECONDS_TO_END)
         address = f"[{host}]" if ":" in host else host
         print(f"{' and '.join(served)} at http://{address}:{listening.getsockname()[1]}/v1; Ctrl-C ends it", flush=True)

@@ -28,10 +28,13 @@ UNLIMITED = 4096  # tokens of an answer at most where neither the request nor th
 
 
 class ModelServer:
-    """The endpoints of one model; ``served`` says under which names, and whether with the adapter."""
+    """The endpoints of one model; ``served`` says under which names, and whether with the adapter. ``max_new_tokens``
+    limits the answers to requests that set no limit."""
 
-    def __init__(self, loaded: ConditionedModel, served: Mapping[str, bool], batch_size: int):
-        self._loaded, self._served = loaded, served
+    def __init__(
+        self, loaded: ConditionedModel, served: Mapping[str, bool], batch_size: int, max_new_tokens: int | None = None
+    ):
+        self._loaded, self._served, self._longest = loaded, served, max_new_tokens or sys.maxsize
         self._context, self._created = context_length(loaded), int(time.time())
         # One thread uses the model and the tokenizer: requests that come and go do so between two steps.
         self._worker, self._stepping = ThreadPoolExecutor(1, "model"), False
@@ -82,7 +85,7 @@ class ModelServer:
         except PipelineError as error:
             raise ApiError(400, f"messages: {error}") from None
         room = UNLIMITED if self._context is None else self._context - len(prompt)
-        limit = body.max_completion_tokens or body.max_tokens or max(room, 1)
+        limit = body.max_completion_tokens or body.max_tokens or max(min(room, self._longest), 1)
         if self._context is not None and limit > room:
             what = f"the model takes {self._context} tokens; the request has {len(prompt)} and its answer up to {limit}"
             raise ApiError(400, what, "context_length_exceeded")

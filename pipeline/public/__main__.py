@@ -61,14 +61,15 @@ class Benchmark(NamedTuple):
 def open_failure_to_mix(options: Namespace) -> Benchmark:
     texts, offered = failure_to_mix.texts_and_options(options.source)
 
+    limits = options.batch_size, options.max_new_tokens
+
     def score(model: str, condition: str) -> Rows:
         with (
-            failure_to_mix.served(options.params, model, condition, options.batch_size) as (address, name),
+            failure_to_mix.served(options.params, model, condition, *limits) as (address, name),
             tempfile.TemporaryDirectory() as directory,
         ):
-            place, limits = Path(directory), (60 * options.minutes, options.max_new_tokens)
-            failure_to_mix.ask(options.source, address, name, place, *limits)
-            return failure_to_mix.read_scores(place)
+            failure_to_mix.ask(options.source, address, name, Path(directory), 60 * options.minutes)
+            return failure_to_mix.read_scores(Path(directory))
 
     return Benchmark(score, texts, sha256_file(failure_to_mix.script_of(options.source)), offered)
 

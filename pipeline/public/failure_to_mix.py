@@ -17,18 +17,12 @@ from pipeline.errors import ArtifactError, ConfigError, ModelError
 
 SCRIPT = "benchmark.py"
 EXPERIMENTS = tuple(f"exp{number}" for number in range(1, 6))
-# The script has options for neither the address nor the length of answers, without which a model may write until its
-# context is full. Its time limit of a request includes the wait behind thousands of others, too long on one machine.
-# Only notebooks need nest_asyncio.
+# The script has no option for the address, which is a default. Its time limit of a request includes the wait behind
+# thousands of others, too long on one machine. Only notebooks need nest_asyncio.
 LAUNCH = """
 import functools, sys, types
-import aiohttp
 sys.modules["nest_asyncio"] = types.SimpleNamespace(apply=lambda: None)
 import benchmark
-post = aiohttp.ClientSession.post
-def limited(session, url, json, **options):
-    return post(session, url, json=json | dict(max_tokens={max_new_tokens}), **options)
-aiohttp.ClientSession.post = limited
 benchmark.Config = functools.partial(benchmark.Config, api_url={address!r}, timeout={seconds})
 benchmark.main()
 """
@@ -63,9 +57,10 @@ def _strings(nodes: Iterator[ast.AST] | list[ast.AST]) -> list[str]:
 
 
 @contextlib.contextmanager
-def served(params: Path, model: str, condition: str, batch_size: int) -> Iterator[tuple[str, str]]:
+def served(params: Path, model: str, condition: str, batch_size: int, max_new_tokens: int) -> Iterator[tuple[str, str]]:
     """A server of a condition: its address, and the name that it goes by. Raises ModelError where it does not start."""
-    options = {"params": params, "model": model, "condition": condition, "port": 0, "batch-size": batch_size}
+    options = {"params": params, "model": model, "condition": condition, "port": 0}
+    options |= {"batch-size": batch_size, "max-new-tokens": max_new_tokens}
     command = [sys.executable, "-m", "pipeline.serve", *(f"--{name}={value}" for name, value in options.items())]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -76,9 +71,9 @@ def served(params: Path, model: str, condition: str, batch_size: int) -> Iterato
             server.terminate()
 
 
-def ask(source: Path, address: str, name: str, directory: Path, seconds: int, max_new_tokens: int) -> None:
+def ask(source: Path, address: str, name: str, directory: Path, seconds: int) -> None:
     """Run the script, which writes below a directory. Raises ModelError where it fails or takes longer."""
-    code = LAUNCH.format(address=f"{address}/chat/completions", seconds=seconds, max_new_tokens=max_new_tokens)
+    code = LAUNCH.format(address=f"{address}/chat/completions", seconds=seconds)
     options = ["--model", name, "--api-key", "none", "--save-dir", str(directory)]
     environment = os.environ | {"PYTHONPATH": str(source.absolute())}
     try:
