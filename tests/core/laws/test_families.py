@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from pipeline.core.laws.families import FAMILIES, get_family
@@ -105,14 +106,11 @@ def test_fresh_parameters_lie_inside_the_training_grid_and_are_no_unseen_prompts
             value = prompt.parameters.get(axis.name, axis.values[0])
             # The hypergeometric's N is at most M, which no point of its grid reaches.
             assert min(axis.values) <= value <= max(axis.values) and (axis.spacing != "count" or value == int(value))
-    # Half of a log axis lies below its geometric mean: 40 draws of each of the eight such first axes.
-    log = [f for f in FAMILIES.values() if f.seen and f.train_grid[0].spacing == "log"]
-    below = [
-        prompt.parameters[axis.name] < (axis.values[0] * axis.values[-1]) ** 0.5
-        for prompt in made
-        for axis in [FAMILIES[prompt.family].train_grid[0]]
-        if FAMILIES[prompt.family] in log
+    # Half of a log axis lies below its geometric mean; of uniform draws it were a quarter.
+    rates = [
+        p.parameters["lambda"]
+        for p in build_split("train", families=["exponential"], prompts_per_family=400, fresh=True)
     ]
-    assert abs(sum(below) / len(below) - 0.5) < 4 * 0.5 / len(below) ** 0.5
+    assert abs(np.mean(np.array(rates) < (0.5 * 5) ** 0.5) - 0.5) < 4 * 0.5 / 400**0.5
     assert made == build_split("train", prompts_per_family=40, fresh=True, seed=1)
     assert made != build_split("train", prompts_per_family=40, fresh=True, seed=2)

@@ -61,7 +61,6 @@ def test_a_position_tells_nothing():
     made = [about for _, _, about in choices("{a} {percent_a} {b}", 4000)]
     weights = np.array([about["weights"].split(" | ") for about in made], dtype=float)
     shares = weights[:, 0] / weights.sum(axis=1)
-    # Standard deviations are at most a half.
     assert abs(shares.mean() - 0.5) < 4 * 0.5 / len(made) ** 0.5
     first = [word for word in (about["options"].split(" | ")[0] for about in made) if word in WORDS]
     assert all(abs(first.count(word) / len(first) - 1 / 7) < 4 * 0.5 / len(first) ** 0.5 for word in WORDS)
@@ -85,5 +84,4 @@ def test_what_is_held_out_is_not_trained_on(monkeypatch):
     assert {p.parameters["chances"] for p in by_split["held_out_chances"]} == {"fraction"}
     starts = {template.split("{")[0] for template in content["templates"]["test"]}
     assert all(any(p.text.startswith(start) for start in starts) for p in by_split["held_out_template"])
-    # Training takes wordings in turns, as it does families.
     assert len(Counter(prompt.group for prompt in train).values()) == len(content["templates"]["train"])
