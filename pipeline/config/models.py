@@ -40,7 +40,7 @@ class ModelConfig:
     num_parameters: PositiveInt  # for estimates of cost
     tokenizer: str  # name under which models with the same tokenizer share tries
     dtype: Dtype  # of weights and activations, in conf/ also "auto"; that of adapters is ``train.adapter_dtype``
-    attention: Literal["sdpa", "eager", "flash_attention_2"]
+    attention: Literal["sdpa", "eager", "flash_attention_2", "flex_attention"]
     terminator: str  # token that ends the model's turn; "eos" takes the tokenizer's EOS token
     lora_target_modules: Annotated[list[str], Field(min_length=1)]
     chat: ChatConfig

@@ -6,6 +6,7 @@ and itself, and has the position id of a sequence of its own, so its hidden stat
 
 import numpy as np
 import torch
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 from transformers import DynamicCache
 
 from pipeline.core.tries.token_tree import TokenTree
@@ -26,15 +27,16 @@ def tree_attention_mask(
     allowed: torch.Tensor,
     query_positions: torch.Tensor,
     key_positions: torch.Tensor | None = None,
-) -> torch.Tensor | dict[str, torch.Tensor]:
+) -> torch.Tensor | BlockMask | dict[str, torch.Tensor] | dict[str, BlockMask]:
     """The ``attention_mask`` argument of ``model`` (or a PeftModel) for arbitrary visibility.
 
     Layers with a sliding window of w positions see a key only if its position is greater than the query's minus w, as
     in transformers' own masks. ``allowed`` is bool[B, 1, Q, K], True where query q may attend to key k; positions are
     int64[B, Q], and int64[B, K] of the cached keys and the new ones, None without a cache.
 
-    Returns [B, 1, Q, K], bool (True: attend) for sdpa, additive in the model's dtype for eager; one such tensor per
-    layer type for a model that has several. Raises ValueError where the attention or a layer type has no such mask.
+    Returns [B, 1, Q, K], bool (True: attend) for sdpa, additive in the model's dtype for eager, blocks for
+    flex_attention; one of them per layer type for a model that has several. Raises ValueError where the attention or a
+    layer type has no such mask.
     """
     model = causal_lm(model)
     config = model.config.get_text_config()
@@ -54,10 +56,18 @@ def tree_attention_mask(
         if config._attn_implementation == "eager":
             dtype = model.get_input_embeddings().weight.dtype
             visible = torch.zeros_like(visible, dtype=dtype).masked_fill_(~visible, torch.finfo(dtype).min)
+        elif config._attn_implementation == "flex_attention":
+            visible = _blocks(visible)
         elif config._attn_implementation != "sdpa":
             raise ValueError(f"no tree attention with the attention implementation {config._attn_implementation!r}")
         masks[layer_type] = visible
     return masks if len(masks) > 1 else next(iter(masks.values()))
+
+
+def _blocks(visible: torch.Tensor) -> BlockMask:
+    """FlexAttention's form of bool[B, 1, Q, K]: blocks in which nothing is visible are not computed."""
+    rows, _, queries, keys = visible.shape
+    return create_block_mask(lambda b, h, q, k: visible[b, 0, q, k], rows, None, queries, keys, visible.device)
 
 
 @torch.no_grad()

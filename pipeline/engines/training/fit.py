@@ -109,8 +109,9 @@ def fit(
     Returns one record per step, also given to ``on_step``: step, loss (nats), learning_rate, grad_norm, tokens,
     sequences, seconds (of this process), and of each of several terms loss/NAME and weight/NAME.
 
-    Raises ConfigError where an example is longer than ``max_length``, the loss or its gradient is not finite, a pass
-    does not fit into the GPU's memory, or the processes do not see the same checkpoint.
+    Raises ConfigError for an attention that does not train here, and where an example is longer than ``max_length``,
+    the loss or its gradient is not finite, a pass does not fit into the GPU's memory, or the processes do not see the
+    same checkpoint.
     """
     group = group or single_process()
     parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
@@ -123,6 +124,9 @@ def fit(
         on_step(record)
     group.check_same_step(first_step)
     logits_at = position_logits(model)
+    attention = logits_at.model.config.get_text_config()._attn_implementation
+    if attention == "flex_attention" and model.device.type == "cpu":
+        raise ConfigError("models.*.attention: flex_attention trains on GPUs alone; set sdpa or eager")
     trees, cost = supports_tree_attention(model), pass_cost(logits_at.model)
     several = len(terms) > 1
     model.train()

@@ -100,3 +100,8 @@ def test_too_long_an_example_is_an_error(model_config, tmp_path):
     long = [Term("targets", lambda step: [hard_example([20] * 8, [[30, 2]])], hard_target_loss)]
     with pytest.raises(ConfigError, match="max_length: 8 is too small for an example of 10 tokens"):
         run(model_config, tmp_path / "state", long, settings=replace(SETTINGS, max_length=8))
+
+
+def test_an_attention_that_does_not_train_on_cpus_is_named(model_config, tmp_path):
+    with pytest.raises(ConfigError, match="flex_attention trains on GPUs alone; set sdpa"):
+        run(replace(model_config, attention="flex_attention"), tmp_path / "state")
