@@ -63,9 +63,7 @@ def plan(params: Path, csv: Path | None, all_stages: bool) -> None:
     memory = ", ".join(f"{model} {prices.training_memory(model) / 1e9:.1f}" for model in config.models)
     print(f"Memory of a GPU that trains by itself, GB: {memory}\n\nEstimates. {CLOCK}")
     if flash := [name for name, model in config.models.items() if model.attention == "flash_attention_2"]:
-        print(
-            f"No mask of a token tree with flash_attention_2 ({', '.join(flash)}): a row for each path, as in the paper."
-        )
+        print(f"flash_attention_2 takes no mask of a token tree: {', '.join(flash)} has a row for each path.")
 
 
 def record_paths(node: StageNode, params: Params) -> list[Path]:
