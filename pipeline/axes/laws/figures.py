@@ -17,8 +17,6 @@ from pipeline.report.figures.drawing import (
     shared_legend,
 )
 
-BIN_EDGES = np.linspace(0, 1, 11)
-
 
 def law_drawings(context: ReportContext) -> dict[str, Drawing]:
     """The curve of every model and split, where requests were answered with one of several options."""
@@ -28,15 +26,16 @@ def law_drawings(context: ReportContext) -> dict[str, Drawing]:
         "calibration": Drawing(
             calibration_curves,
             (rows, names, context.conditions),
-            "Share of the valid answers that are an option, against the option's chance: mean over the options whose "
-            "chances lie in a tenth, with the 95% interval of requests. Dashed: a perfect sampler.",
+            "Share of the valid answers that are an option, against the option's chance: mean over the options by the "
+            "nearest tenth of chance, with the 95% interval of requests. Dashed: a perfect sampler.",
         )
     }
 
 
 def binned_shares(chances: np.ndarray, shares: np.ndarray) -> pd.DataFrame:
-    """Mean chance and share of float64[n] options by tenth of chance, and half of the share's 95% interval."""
-    tenth = np.clip(np.digitize(chances, BIN_EDGES) - 1, 0, len(BIN_EDGES) - 2)
+    """Mean chance and share of float64[n] options by nearest tenth of chance, and half of the share's 95% interval."""
+    # 0.35, which is no binary fraction, goes with 0.4 however it has been computed.
+    tenth = np.floor(10 * chances + 0.5 + 1e-9).astype(int)
     grouped = pd.DataFrame({"chance": chances, "share": shares}).groupby(tenth)
     table = grouped.mean()
     return table.assign(half_width=1.96 * grouped["share"].sem().fillna(0.0))

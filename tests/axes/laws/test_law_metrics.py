@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from pipeline.artifacts.scores import LAW_EXACT_COLUMNS
+from pipeline.axes.laws.figures import binned_shares
 from pipeline.axes.laws.law_metrics import class_counts, evaluate_law, summaries
 from pipeline.axes.laws.score import exact_figures
 from pipeline.core.laws.discretize import finite_space
@@ -91,3 +92,9 @@ def test_rows_of_a_split_say_perfect_of_a_perfect_sampler_and_not_of_another():
     assert good["law_total_variation", ""]["value"] == good[tv]["value"], "numbers have no total variation"
     assert ("law_total_variation", "dice") not in good and ("law_wasserstein_1_normalised", "dice") in good
     assert good["law_valid_rate", ""]["value"] == 1 and not any(metric in LAW_EXACT_COLUMNS for metric, _ in good)
+
+
+def test_options_are_averaged_by_the_nearest_tenth_of_their_chance():
+    found = binned_shares(np.array([0.02, 0.0, 0.3, 0.95, 1.0, 0.35]), np.array([0.0, 0.1, 0.2, 0.9, 1.0, 0.4]))
+    assert found.index.tolist() == [0, 3, 4, 10] and found["chance"].tolist() == [0.01, 0.3, 0.35, 0.975]
+    assert found["half_width"].tolist() == pytest.approx([1.96 * 0.05, 0, 0, 1.96 * 0.05])

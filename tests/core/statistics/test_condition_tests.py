@@ -204,10 +204,3 @@ def test_conditions_that_answered_different_prompts_are_refused():
     wrong = frame[(frame["condition"] == "soft") | (frame["prompt_id"] != "p3")]
     with pytest.raises(ValueError, match="soft and base answered different prompts of ood"):
         compare_conditions(wrong, PAIRS, {}, MARGINS, 0, 0.05, 50)
-
-
-def test_methods_are_tested_against_base_and_against_soft():
-    """In the configured order; among methods, soft against hard first and then every other against soft."""
-    against_base = [("anchored", "base"), ("soft", "base"), ("hard", "base")]
-    expected = [*against_base, ("soft", "hard"), ("anchored", "soft")]
-    assert method_pairs(("base", "anchored", "soft", "hard")) == expected
