@@ -104,7 +104,6 @@ def test_fresh_parameters_lie_inside_the_training_grid_and_are_no_unseen_prompts
     for prompt in made:
         for axis in FAMILIES[prompt.family].train_grid:
             value = prompt.parameters.get(axis.name, axis.values[0])
-            # The hypergeometric's N is at most M, which no point of its grid reaches.
             assert min(axis.values) <= value <= max(axis.values) and (axis.spacing != "count" or value == int(value))
     # Half of a log axis lies below its geometric mean; of uniform draws it were a quarter.
     rates = [
