@@ -56,7 +56,8 @@ def write_tries(directory: Path, tries: Mapping[str, Trie], terminator: int) -> 
     with atomic_directory(directory) as temporary:
         for name in ARRAYS:
             if name in TRIE_ARRAYS:
-                array = np.concatenate([getattr(trie, name) for trie in members])
+                # Without families there is nothing to evaluate structured sampling on.
+                array = np.concatenate([getattr(trie, name) for trie in members] or [np.empty(0)])
             else:
                 sizes = [trie.num_prefixes if name == "prefix_starts" else trie.num_edges for trie in members]
                 array = np.cumsum([0, *sizes])
