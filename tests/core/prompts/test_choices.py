@@ -23,7 +23,6 @@ def choices(template, number=300, words=WORDS, chances=CHANCES):
 
 
 def chance(text):
-    """A stated chance as a number."""
     text = text.replace(" in ", "/")
     return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
 
