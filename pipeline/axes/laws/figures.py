@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from pipeline.axes.laws import SPLIT_TITLES
 from pipeline.report.evaluations import ReportContext
 from pipeline.report.figures.drawing import (
+    STYLE,
     TARGET_COLOR,
     Drawing,
     condition_colors,
@@ -49,18 +51,20 @@ def calibration_curves(rows: pd.DataFrame, names: Mapping[str, str], conditions:
     pairs = set(present.itertuples(index=False, name=None))
     order = [(model, split) for model in names for split in SPLIT_TITLES if (model, split) in pairs]
     colors, markers = condition_colors(conditions), condition_markers(conditions)
-    figure, panels = panel_grid(len(order), 4, 2.2, 2.2, 0.6, sharex=True, sharey=True)
-    for panel, (model, split) in zip(panels, order, strict=True):
-        panel.plot([0, 1], [0, 1], linestyle="--", color=TARGET_COLOR, linewidth=0.8)
-        for condition in conditions:
-            own = rows[(rows["model"] == model) & (rows["split"] == split) & (rows["condition"] == condition)]
-            if own.empty:
-                continue
-            curve = binned_shares(own["chance"].to_numpy(), own["share"].to_numpy())
-            style = {"color": colors[condition], "marker": markers.get(condition, "o"), "markersize": 3}
-            panel.errorbar(curve["chance"], curve["share"], curve["half_width"], label=condition, **style)
-        panel.set_title(f"{names[model]}: {SPLIT_TITLES[split]}")
-        panel.set_xlabel("chance")
-        panel.set_ylabel("share of answers")
-    shared_legend(figure, panels)
+    with plt.rc_context(STYLE):
+        figure, panels = panel_grid(len(order), 4, 2.2, 2.2, 0.6, sharex=True, sharey=True)
+        for panel, (model, split) in zip(panels, order, strict=True):
+            panel.plot([0, 1], [0, 1], linestyle="--", color=TARGET_COLOR, linewidth=0.8)
+            for condition in conditions:
+                own = rows[(rows["model"] == model) & (rows["split"] == split) & (rows["condition"] == condition)]
+                if own.empty:
+                    continue
+                curve = binned_shares(own["chance"].to_numpy(), own["share"].to_numpy())
+                style = {"color": colors[condition], "marker": markers.get(condition, "o"), "markersize": 3}
+                panel.errorbar(curve["chance"], curve["share"], curve["half_width"], label=condition, **style)
+            panel.set_title(f"{names[model]}\n{SPLIT_TITLES[split]}")
+            panel.set_ylim(-0.05, 1.05)
+            panel.set_xlabel("chance")
+            panel.set_ylabel("share of answers")
+        shared_legend(figure, panels)
     return figure
