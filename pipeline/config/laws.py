@@ -1,9 +1,9 @@
 """The schema of a law's file: what a model is to sample from, and how it is asked (docs/your_own_law.md)."""
 
 from dataclasses import field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StrictFloat, StrictInt
+from pydantic import AfterValidator, Field, StrictFloat, StrictInt, model_validator
 from pydantic.dataclasses import dataclass
 
 from pipeline.config.evaluation import STRICT, PositiveInt
@@ -28,6 +28,12 @@ def _none_or_two(words: list[str]) -> list[str]:
     return words
 
 
+def _held_apart(parts: Any) -> Any:
+    if both := sorted(set(parts.train) & set(parts.test)):
+        raise ValueError(f"{both[0]!r} is both trained on and held out")
+    return parts
+
+
 Chance = Literal[tuple(CHANCES)]
 
 
@@ -37,6 +43,7 @@ class WordsConfig:
 
     train: Annotated[list[str], Field(min_length=2)]
     test: Annotated[list[str], AfterValidator(_none_or_two)] = field(default_factory=list)
+    _apart = model_validator(mode="after")(_held_apart)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -45,6 +52,7 @@ class ChancesConfig:
 
     train: Annotated[list[Chance], Field(min_length=1)]
     test: list[Chance] = field(default_factory=list)
+    _apart = model_validator(mode="after")(_held_apart)
 
 
 @dataclass(frozen=True, config=STRICT)

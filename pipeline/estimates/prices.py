@@ -11,7 +11,7 @@ from pipeline.config.params import Params
 from pipeline.config.retention import is_local_path
 from pipeline.config.training import target_shares
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
-from pipeline.core.prompts.structured import build_split
+from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.retention.tasks import GENERATIVE_TASKS, TASKS
 from pipeline.estimates import cost
 from pipeline.estimates.cost import Cost
@@ -42,13 +42,17 @@ class Prices:
         self._params, self._project = params, project
         self._prompts = functools.cache(self._count_prompts)
 
-    def _texts(self, asked: str) -> list[str]:
-        """Requests that are known: ours, and those of files."""
+    @functools.cached_property
+    def _own_prompts(self) -> tuple[list[Prompt], list[Prompt]]:
         # Not before: who only composes need not wait for SciPy.
         from pipeline.sources.own_laws import own_prompts
 
+        return own_prompts(self._params.laws, self._project)
+
+    def _texts(self, asked: str) -> list[str]:
+        """Requests that are known: ours, and those of files."""
         wanted, families = self._params.prompts, self._params.prompts.families
-        trained, tested = own_prompts(self._params.laws, self._project)
+        trained, tested = self._own_prompts
         if asked == "mcq":
             return [MCQ_PROMPT]
         if asked == "open":

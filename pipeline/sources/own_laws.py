@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from pipeline.config.params import validate
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.finite_law import FiniteLaw, categorical_law, numeric_law, smoothed_law
 from pipeline.core.prompts.choices import check_choice_template, make_choice
-from pipeline.core.prompts.structured import Prompt, prompt_id
+from pipeline.core.prompts.structured import Prompt, prompt_id, template_fields
 from pipeline.core.random_streams import random_stream
 from pipeline.errors import ArtifactError, ConfigError, DomainError
 
@@ -67,12 +66,7 @@ def own_prompts(laws: Mapping[str, str], project: Path = Path()) -> tuple[list[P
 
 
 def _check_fields(template: str, fields: Mapping[str, object], required: Sequence[str]) -> None:
-    try:
-        named = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
-    except ValueError as error:
-        raise DomainError(f"the template {template!r} is malformed ({error}); write {{{{ for a brace") from None
-    if unknown := [name for name in named if name not in fields]:
-        raise DomainError(f"the template {template!r} has the unknown field {unknown[0]!r}; there are {list(fields)}")
+    named = template_fields(template, fields)
     if missing := [name for name in required if name not in named]:
         raise DomainError(f"the template {template!r} is without its field {{{missing[0]}}}")
 
@@ -115,8 +109,6 @@ def _choice_prompts(law: str, config: ChoiceLawConfig) -> tuple[list[Prompt], li
     with_chances = [t for t, named in zip(templates.train, fields, strict=True) if named & {"chance_a", "weighted"}]
     if chances.test and not with_chances:
         raise DomainError("chances.test is held out, and no template of train names {chance_a} or {weighted}")
-    if repeated := sorted({*words.train, *chances.train} & {*words.test, *chances.test}):
-        raise DomainError(f"{repeated[0]!r} is both trained on and held out")
     made: dict[str, Prompt] = {}
 
     def prompts(split: str, texts: Sequence[str], words: Sequence[str], forms: Sequence[str], number: int) -> None:

@@ -47,8 +47,7 @@ def calibration_curves(rows: pd.DataFrame, names: Mapping[str, str], conditions:
     """A panel for each model and split, a curve for each condition; None without a request for a choice."""
     if rows.empty:
         return None
-    present = rows.drop_duplicates(["model", "split"])[["model", "split"]]
-    pairs = set(present.itertuples(index=False, name=None))
+    pairs = set(zip(rows["model"], rows["split"], strict=True))
     order = [(model, split) for model in names for split in SPLIT_TITLES if (model, split) in pairs]
     colors, markers = condition_colors(conditions), condition_markers(conditions)
     with plt.rc_context(STYLE):

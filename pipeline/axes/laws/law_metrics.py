@@ -56,16 +56,17 @@ def evaluate_law(
         size, value = int(counts.sum()), float(total_variations(counts[None], target)[0])
         perfect = partial(total_variation_floors, target)
         varied = total_variation_deviations(counts, target, NUM_HALVES, halves)
+    passed = ks_passes(prompt, answers, seed).values() if numeric else (np.nan, np.nan)
     # A perfect sampler of a size is the same whatever the condition.
     rng = random_stream(seed, "floor", "laws", name, size)
-    passed = ks_passes(prompt, answers, seed).values() if numeric else (np.nan, np.nan)
     floor = perfect(size, floor_replicates, rng) if size else np.full(floor_replicates, np.nan)
-    distances, further = {metric: (value, varied, floor)}, {}
+    values, deviations, floors, options = {metric: value}, {metric: varied}, {metric: floor}, {}
     if not numeric and prompt.parameters.get("draws", 1) == 1:
         # Total variation is half of the sum over options.
         scale = 2 / len(target)
-        distances[CHANCE_GAP] = value * scale, varied * scale, floor * scale
-        further = {"chance": target.tolist(), "share": (counts / size).tolist() if size else [np.nan] * len(target)}
+        values[CHANCE_GAP] = value * scale
+        deviations[CHANCE_GAP], floors[CHANCE_GAP] = varied * scale, floor * scale
+        options = {"chance": target.tolist(), "share": (counts / size).tolist() if size else [np.nan] * len(target)}
     return {
         "prompt_id": name,
         "split": prompt.split,
@@ -78,9 +79,9 @@ def evaluate_law(
         **dict(zip(KS, passed, strict=True)),
         "floor": float(floor.mean()),
         **{f"invalid_{reason.value}": invalid.get(reason.value, 0) for reason in Invalid},
-        **{name: value for name, (value, *_) in distances.items()},
-        **arrays({n: varied for n, (_, varied, _) in distances.items()}, {n: f for n, (*_, f) in distances.items()}),
-        **further,
+        **values,
+        **arrays(deviations, floors),
+        **options,
     }
 
 

@@ -4,12 +4,13 @@ import itertools
 import string
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from pipeline.core.laws.finite_law import FiniteLaw, categorical_law
-from pipeline.core.prompts.structured import WORDING
+from pipeline.core.prompts.structured import WORDING, template_fields
 from pipeline.errors import DomainError
 
 T = TypeVar("T")
@@ -52,15 +53,10 @@ class Choice(NamedTuple):
     parameters: Mapping[str, str | float]
 
 
+@cache
 def check_choice_template(template: str) -> frozenset[str]:
     """The fields that a template names. Raises DomainError for an unknown one, or options that it does not tell."""
-    try:
-        named = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
-    except ValueError as error:
-        raise DomainError(f"the template {template!r} is malformed ({error}); write {{{{ for a brace") from None
-    allowed = [*itertools.chain.from_iterable(FIELDS.values())]
-    if unknown := sorted(named - set(allowed)):
-        raise DomainError(f"the template {template!r} has the unknown field {unknown[0]!r}; there are {allowed}")
+    named = frozenset(template_fields(template, itertools.chain.from_iterable(FIELDS.values())))
     two, many = named & set(FIELDS["two"]), named & set(FIELDS["any"])
     if bool(two) == bool(many) or len(many) > 1:
         raise DomainError(f"the template {template!r} names neither {{a}} and {{b}} nor one of {list(FIELDS['any'])}")
@@ -68,7 +64,7 @@ def check_choice_template(template: str) -> frozenset[str]:
         raise DomainError(f"the template {template!r} is without {{a}} or {{b}}")
     if ("separator" in named) != bool(named & {"draws", "times"}):
         raise DomainError(f"the template {template!r} needs {{separator}} beside {{draws}} or {{times}}")
-    return frozenset(named)
+    return named
 
 
 def make_choice(

@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+import string
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from pipeline.core.laws.families import FAMILIES, get_family
 from pipeline.core.laws.family import Family, Law, Parameters
 from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.random_streams import random_stream
+from pipeline.errors import DomainError
 
 TEMPLATE = (
     "Generate exactly ONE random number from a {display_name} distribution with parameters {parameters}. "
@@ -50,6 +52,19 @@ class Prompt:
 def format_prompt(family: Family, parameters: Parameters) -> str:
     rendered = ", ".join(f"{parameter.name}={float(parameters[parameter.name])!r}" for parameter in family.parameters)
     return TEMPLATE.format(display_name=family.display_name, parameters=rendered)
+
+
+def template_fields(template: str, allowed: Iterable[str]) -> list[str]:
+    """The fields that a template of one's own names, in order. Raises DomainError for a malformed one, or a field that
+    is not ``allowed``."""
+    try:
+        named = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        raise DomainError(f"the template {template!r} is malformed ({error}); write {{{{ for a brace") from None
+    allowed = list(allowed)
+    if unknown := [name for name in named if name not in allowed]:
+        raise DomainError(f"the template {template!r} has the unknown field {unknown[0]!r}; there are {allowed}")
+    return named
 
 
 def prompt_id(family_id: str, text: str) -> str:
