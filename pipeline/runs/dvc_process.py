@@ -1,6 +1,7 @@
 """Running DVC as a child process that ends with its parent, its output in a log."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -33,6 +34,18 @@ def start_dvc(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+
+def remove_broken_rwlock(directory: Path) -> None:
+    """Remove DVC's list of files in use where a DVC that was killed left half of it: every later run would stop there.
+    For a directory where no DVC is at work."""
+    path = directory / ".dvc" / "tmp" / "rwlock"
+    try:
+        json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return
+    except ValueError:
+        path.unlink()
 
 
 def end(*processes: subprocess.Popen) -> None:

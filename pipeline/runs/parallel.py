@@ -21,7 +21,7 @@ from pipeline.config.params import load_params
 from pipeline.dag.graph import StageGraph, stages_out_of_date
 from pipeline.dag.launch import thread_share
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.runs.dvc_process import end, last_error, start_dvc
+from pipeline.runs.dvc_process import end, last_error, remove_broken_rwlock, start_dvc
 
 LOGS, SECONDS_BETWEEN_LOOKS = Path("outputs/parallel"), 0.05
 
@@ -116,6 +116,7 @@ def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
         raise ConfigError(f"--gpus names {len(gpus)} GPUs; distributed.num_processes needs {processes} for training")
     graph = StageGraph(params)
     with exclusive(Path(".dvc/tmp/parallel"), "pipeline.runs.parallel"):
+        remove_broken_rwlock(Path())
         wanted = set(graph.closure(graph.select(targets) if targets else list(graph)))
         stale = graph.downstream(stages_out_of_date(Path()) & wanted) & wanted
         print(f"{len(stale)} of {len(wanted)} stages may be out of date", file=sys.stderr)

@@ -16,7 +16,14 @@ from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import read_json, write_if_changed, write_json
 from pipeline.compose import write_files
 from pipeline.errors import ArtifactError, BusyError, PipelineError
-from pipeline.runs.dvc_process import end, failed_stages, last_error, start_dvc, terminated_like_interrupted
+from pipeline.runs.dvc_process import (
+    end,
+    failed_stages,
+    last_error,
+    remove_broken_rwlock,
+    start_dvc,
+    terminated_like_interrupted,
+)
 from pipeline.sweep.cells import Cell, make_cell
 from pipeline.sweep.settings import SweepConfig, cell_overrides, override_key
 
@@ -125,6 +132,7 @@ def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) 
     (directory / "finished.json").unlink(missing_ok=True)
     identity = cell.full_identity(project)
     prepare_workspace(directory, project, cell.values, cell.overrides, Path(config.cache), cell.sources)
+    remove_broken_rwlock(directory)
     written = {"overrides": cell.overrides, "targets": cell.targets, "parameters": cell.parameters}
     write_json(directory / "cell.json", written)
     with log.open("a") as file:

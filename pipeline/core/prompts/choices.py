@@ -82,8 +82,11 @@ def make_choice(
     draws = int(rng.integers(2, 4)) if "separator" in named else 1
     most = 2 if "a" in named else min(max_options, len(words))
     fitting = [number for number in range(2, most + 1) if number**draws <= MOST_ANSWERS]
+    # Few options are asked for more often than many, as by people, and are what is learned first.
+    shares = np.array([1 / (number - 1) for number in fitting])
+    number = int(rng.choice(fitting, p=shares / shares.sum()))
     # Behind a count a number would be read as another.
-    options = _options(_one_of(fitting, rng), words, only_words or "counts" in named, rng)
+    options = _options(number, words, only_words or "counts" in named, rng)
     form = _form(named, chances, rng)
     total = _one_of(TOTALS[form], rng) if named & set(STATED) else len(options)
     least = 1 if named & {"counts", "odds"} else 0
