@@ -24,7 +24,7 @@ SMOLLM2 = { test -d models/smollm2_135m || python -m pipeline.sources.import_ggu
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
-.PHONY: help demo test params repro tables sample laptop sweep ablations plan spent check-params dag provenance serve \
+.PHONY: help demo test params repro tables claims sample laptop sweep ablations plan spent check-params dag provenance serve \
   record public publish serve-model wandb-sync dashboard pin fetch stand-ins embedded-model gpu-check setup test-quick \
   test-real test-kills test-faults golden bench lint clean
 
@@ -52,6 +52,9 @@ tables:  ## tables and figures of what was evaluated (SWEEP=..., RESULTS=results
 	  $(if $(RESULTS),A=$(RESULTS) R=reports/$(notdir $(RESULTS)) P=$(RESULTS)/params.yaml,$(ROOTS) && P=params.yaml) && \
 	  python -m pipeline.stages.report --params $$P --evals $$A/evals \
 	  --prompts $$A/prompts/unseen.parquet $$A/prompts/ood.parquet --adapters $$A/adapters --metrics $$R/metrics.csv)
+
+claims:  ## what the paper claims, and what these models show (RESULTS="results/a results/b")
+	@$(RUN) $(ROOTS) && python -m pipeline.report.claims $(or $(RESULTS),$$A)
 
 sample:  ## draw answers (PROMPT="..." or LAW="poisson lambda=4"; CONDITION=soft N=1000)
 	@$(RUN) python -m pipeline.sample $(if $(PROMPT),"$$PROMPT") $(if $(LAW),--law $(LAW)) $(if $(MODEL),--model $(MODEL)) \

@@ -135,6 +135,12 @@ def _sweep_tables(parser: CommandParser) -> None:
     parser.add_argument("--where", **where, help="take the cells with this value only")
 
 
+def _claims(parser: CommandParser) -> None:
+    results = "directories with a folder evals, as artifacts/NAME; several of one model are its training seeds"
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help=results)
+    parser.add_argument("--seed", type=int, default=0, help="of the random patterns of signs (default: %(default)s)")
+
+
 def _costs(parser: CommandParser) -> None:
     parser.add_argument("command", choices=["plan", "spent"])
     add_params(parser)
@@ -184,6 +190,7 @@ COMMANDS: dict[str, Callable[[CommandParser], None]] = {
     "pipeline.public": _public,
     "pipeline.sweep": _sweep,
     "pipeline.sweep.tables": _sweep_tables,
+    "pipeline.report.claims": _claims,
     "pipeline.runs.costs": _costs,
     "pipeline.runs.trace": _trace,
     "pipeline.runs.parallel": _parallel,

@@ -9,27 +9,20 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from pipeline.axes.mcq.multiple_choice import (
-    total_variation,
-    total_variation_draws,
-    total_variation_floor,
-    total_variations,
-)
+from pipeline.axes.mcq.multiple_choice import UNIFORM, total_variation, total_variation_floor, total_variations
 from pipeline.axes.registry import METRICS
 from pipeline.config.params import Params
 from pipeline.core.prompts.multiple_choice import LETTERS
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.condition_tests import (
     ALL_PARTS,
-    PERMUTATIONS,
     adjusted_by_question,
     comparison_verdict,
     method_pairs,
-    sign_flip_test,
 )
-from pipeline.core.statistics.intervals import newcombe_interval, paired_mean_draws, percentile_interval
+from pipeline.core.statistics.intervals import newcombe_interval, newcombe_p
+from pipeline.core.statistics.sign_flips import PATTERNS, sign_flip_effect
 from pipeline.report.evaluations import Evaluations, ReportContext, rows_of
 from pipeline.report.table import Column, Table, TableSpec, interval_text, number_text, probability_text, records_table
 
@@ -66,47 +59,60 @@ def _result(
     return result | {"ci_low": interval[0], "ci_high": interval[1], "floor_difference": floors, "p": p}
 
 
-def compare_prompts(own: np.ndarray, other: np.ndarray, names: tuple, replicates: int) -> dict[str, float]:
-    """Compare means over the same prompts, float64[P], NaN where undefined: a bootstrap and a sign-flip test."""
+def compare_prompts(own: np.ndarray, other: np.ndarray, names: tuple) -> dict[str, float]:
+    """Compare means over the same prompts, float64[P], those left out that are NaN under one: a sign-flip test."""
     seed, *names = names
-    pairs = own - other
-    defined = np.isfinite(pairs)
-    if not defined.any():
+    both = np.isfinite(own - other)
+    if not both.any():
         return _result(0)
-    draws = paired_mean_draws(own, other, replicates=replicates, rng=random_stream(seed, STREAM, "bootstrap", *names))
-    interval = percentile_interval(draws) if len(own) > 1 else UNDEFINED
-    p = sign_flip_test(pairs[defined], PERMUTATIONS, random_stream(seed, STREAM, "signs", *names))
-    return _result(int(defined.sum()), (float(np.nanmean(own)), float(np.nanmean(other))), interval, p)
+    effect = sign_flip_effect(own - other, random_stream(seed, STREAM, "signs", *names))
+    values = float(own[both].mean()), float(other[both].mean())
+    return _result(effect.n, values, (effect.ci_low, effect.ci_high), effect.p)
 
 
 def compare_rates(successes: tuple[int, int], trials: tuple[int, int]) -> dict[str, float]:
-    """Compare rates of two independent samples: Newcombe's interval and Fisher's exact test."""
+    """Compare rates of two independent samples: Newcombe's interval and the test that it is the inversion of."""
     if 0 in trials:
         return _result(0)
-    table = [[successes[side], trials[side] - successes[side]] for side in (0, 1)]
     values = (successes[0] / trials[0], successes[1] / trials[1])
-    return _result(min(trials), values, newcombe_interval(successes, trials), float(stats.fisher_exact(table).pvalue))
+    return _result(min(trials), values, newcombe_interval(successes, trials), newcombe_p(successes, trials))
 
 
-def compare_total_variation(own: np.ndarray, other: np.ndarray, names: tuple, replicates: int) -> dict[str, float]:
+def _standard_errors(own: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Of differences of total variation from uniform, float64[R] of int[R, K] each: the distance is the mass on the
+    letters above their share, less a constant."""
+    variance = np.zeros(len(own))
+    for counts in (own, other):
+        size = counts.sum(axis=1)
+        above = np.where(counts > size[:, None] * UNIFORM, counts, 0).sum(axis=1) / size
+        variance += above * (1 - above) / size
+    return np.sqrt(variance)
+
+
+def compare_total_variation(own: np.ndarray, other: np.ndarray, names: tuple) -> dict[str, float]:
     """Compare the total variation distances from uniform of two independent samples of letters, int64[K].
 
-    The permutation test deals the letters of both to two samples of the same sizes. What counts is the distance of the
-    difference from its mean over the deals: a smaller sample lies farther from uniform by chance.
+    The permutation test deals the letters of both to two samples of the same sizes. Its statistic is the difference
+    over its standard error, without which it would reject equal distances on different letters (Janssen 1997), less
+    the mean over the deals: a smaller sample lies farther from uniform by chance. The interval is its inversion.
     """
     sizes, values = (int(own.sum()), int(other.sum())), (total_variation(own), total_variation(other))
     if min(sizes) < 2:
         return _result(min(sizes), values)
     seed, *rest = names
     rng = random_stream(seed, STREAM, "deals", *rest)
-    dealt = rng.multivariate_hypergeometric(own + other, sizes[0], size=PERMUTATIONS)
-    deals = total_variations(dealt) - total_variations(own + other - dealt)
-    observed = abs(values[0] - values[1] - deals.mean()) - 1e-12
-    p = (1 + int((np.abs(deals - deals.mean()) >= observed).sum())) / (PERMUTATIONS + 1)
-    rng = random_stream(seed, STREAM, "bootstrap", *rest)
-    draws = total_variation_draws(own, replicates, rng) - total_variation_draws(other, replicates, rng)
+    dealt = rng.multivariate_hypergeometric(own + other, sizes[0], size=PATTERNS)
+    first, second = np.concatenate([own[None], dealt]), np.concatenate([other[None], own + other - dealt])
+    differences = total_variations(first) - total_variations(second)
+    errors = np.maximum(_standard_errors(first, second), 1e-9)
+    centred = differences / errors
+    centre = float(centred[1:].mean())
+    distances = np.abs(centred - centre)
+    p = float((distances >= distances[0] - 1e-9).mean())
+    reach = float(np.sort(distances)[-1 - math.floor(0.05 * len(distances))])
+    ends = [float(differences[0] - (centre + side * reach) * errors[0]) for side in (1, -1)]
     floors = total_variation_floor(sizes[0]) - total_variation_floor(sizes[1])
-    return _result(min(sizes), values, percentile_interval(draws), p, floors)
+    return _result(min(sizes), values, (ends[0], ends[1]), p, floors)
 
 
 def values_by_prompt(
@@ -136,7 +142,6 @@ def values_by_prompt(
 def transfer_comparisons(params: Params, evaluations: Evaluations) -> pd.DataFrame:
     """Tests of the ``method_pairs`` of all models, with what ``_result`` has, p_adjusted and verdict."""
     models, conditions = list(params.models), params.conditions
-    replicates = params.evaluate.bootstrap_replicates
     pairs = [(model, own, other) for model in models for own, other in method_pairs(conditions)]
     results: dict[tuple, dict[str, float]] = {}
     for question, table in values_by_prompt(evaluations, models, conditions).items():
@@ -144,7 +149,7 @@ def transfer_comparisons(params: Params, evaluations: Evaluations) -> pd.DataFra
             if {(model, own), (model, other)} <= set(table.columns):
                 sides = (table[model, condition].to_numpy() for condition in (own, other))
                 names = (*question, model, own, other)
-                results[names] = compare_prompts(*sides, (params.seed, *names), replicates)
+                results[names] = compare_prompts(*sides, (params.seed, *names))
     columns = ["num_samples", "num_parsed", *LETTER_COUNTS]
     # Sums over requests, as the strict parser reads.
     counts = evaluations.stacked("mcq", "per_prompt", columns, models, conditions).groupby(["model", "condition"]).sum()
@@ -156,7 +161,7 @@ def transfer_comparisons(params: Params, evaluations: Evaluations) -> pd.DataFra
             results[names] = compare_rates(parsed, asked)
             letters = [side[LETTER_COUNTS].to_numpy(dtype=np.int64) for side in sides]
             names = ("mcq", "mcq", "mcq_total_variation", model, own, other)
-            results[names] = compare_total_variation(*letters, (params.seed, *names), replicates)
+            results[names] = compare_total_variation(*letters, (params.seed, *names))
     if not results:
         return pd.DataFrame()
     labels = ("axis", "split", "metric", "model", "condition", "against")
@@ -169,7 +174,7 @@ def transfer_comparisons(params: Params, evaluations: Evaluations) -> pd.DataFra
             params.tests.significance,
             0.0,
             row.floor_difference,
-            METRICS[row.metric].direction == "higher",
+            METRICS[row.metric].direction,
         )
         for row in tests.itertuples()
     ]
@@ -198,14 +203,14 @@ def transfer_tests_table(context: ReportContext, tests: pd.DataFrame) -> Table |
         tests,
         columns,
         4,
-        "Difference: of the figures in the tables, first condition minus second. Open-ended answers and NoveltyBench: "
-        "means over prompts, with a bootstrap interval over prompts and a sign-flip test of the prompts' differences. "
+        "Difference: first condition minus second. Open-ended answers and NoveltyBench: means over prompts, with a "
+        "sign-flip test of the prompts' differences and the interval that is its inversion. "
         "Multiple choice has one request, so conditions are two samples of generations: parse rates with Newcombe's "
-        "interval and Fisher's exact test; total variation, of the questions that parse, with a bootstrap interval and "
-        "a permutation test that deals the letters of both to samples of the same sizes. Uniform samplers: the "
+        "interval and its test; total variation, of the questions that parse, with a permutation test that "
+        "deals the letters of both to samples of the same sizes, and its inversion. Uniform samplers: the "
         "difference of what uniform samplers of the two sizes score; one that is no larger says nothing. Adjusted: "
         "over the splits of the same question (Holm), level "
         f"{context.params.tests.significance:g}; both splits together (all) are a question by itself, the primary "
-        "one. Better or worse: adjusted p at most the level, and the interval on one side. No margin of relevance was "
-        "set here.",
+        "one. Better or worse, or more and fewer where neither way is better (random letters would be the most various "
+        "answers): adjusted p at most the level, and the interval on one side. No margin of relevance was set here.",
     )

@@ -13,6 +13,7 @@ from pipeline.config.params import BASE, Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.report.ablations import Ablations, read_ablations
 from pipeline.report.axis_report import AxisReport
+from pipeline.report.claims.table import claims_table
 from pipeline.report.evaluations import (
     METRIC_COLUMNS,
     EvaluationKey,
@@ -67,12 +68,15 @@ class Report:
     sources: list[Path]
 
 
-def tables_and_answers(context: ReportContext) -> tuple[dict[str, list[Table]], list[Answer]]:
+def tables_and_answers(
+    context: ReportContext, seeds: Sequence[Evaluations]
+) -> tuple[dict[str, list[Table]], list[Answer]]:
     """By section, all tables but those over seeds and of ablations; and the answers of the first screen."""
     axes = {axis: report.make_tables(context) for axis, report in REPORTS.items()}
     structured = next((table.frame for table in axes["structured"] if table.name == STRUCTURED_TESTS), None)
     transfer = transfer_comparisons(context.params, context.evaluations)
     summary = [
+        claims_table({model: seeds for model in context.names}, context.params.seed),
         specified(GENERATIVE_SUMMARY, context, context.conditions),
         transfer_tests_table(context, transfer),
         retention_summary(context),
@@ -153,7 +157,7 @@ def write_report(
             (directory / folder).mkdir()
         evaluations.metrics[list(METRIC_COLUMNS)].to_csv(directory / "metrics.csv", index=False, encoding="utf-8")
         write_tracked_files(params, evaluations, adapters, directory)
-        tables, answers = tables_and_answers(context)
+        tables, answers = tables_and_answers(context, list(seeds.values()))
         tables |= {"seeds": seed_tables(seeds, params, varied), "ablation": ablations.tables}
         figures = _draw(context, ablations, notes, directory / "figures")
         sections = []

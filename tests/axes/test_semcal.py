@@ -15,7 +15,6 @@ from pipeline.axes.semcal.evaluate import (
     held_out_confidence,
     people_floor,
     people_row,
-    prediction,
     predictions,
     simulated_floor,
     smooth_calibration_error,
@@ -34,17 +33,6 @@ def test_confidences_of_uniform_laws(classes, expected):
     rng = np.random.default_rng(classes)
     counts = rng.multinomial(50, np.full(classes, 1 / classes), size=4000)
     assert held_out_confidence(counts, rng).mean() == pytest.approx(expected, abs=0.004)
-
-
-def test_two_answers_of_two_classes():
-    assert held_out_confidence([[2, 0], [1, 1]], np.random.default_rng(0)).tolist() == [1.0, 0.0]
-
-
-def test_weights_of_the_error_are_repetitions():
-    values = np.array([0.1, 0.35, 0.62, 0.9]), np.array([0.0, 1.0, 1.0, 1.0])
-    repeated = [side[[0, 0, 2, 3, 3, 3]] for side in values]
-    smoothed = smooth_calibration_error(*values, np.array([[2, 0, 1, 3]]))
-    assert smoothed[0] == pytest.approx(smooth_calibration_error(*repeated), abs=1e-6)
 
 
 def test_smooth_error_of_known_predictors():
@@ -160,10 +148,3 @@ def test_other_people_are_as_calibrated_against_people_as_the_floor_says(world):
     error, score = found["semcal_people_smooth_ece"], found["semcal_people_brier"]
     assert error["ci_low"] <= error["floor"] <= error["ci_high"]
     assert score["value"] == pytest.approx(score["floor"], abs=0.02)
-
-
-def test_a_prediction_by_hand():
-    confidence, label, score = prediction(["a"] * 4, {"a": 0.75, "(other)": 0.25}, np.random.default_rng(0))
-    assert (confidence, label, score) == (1.0, 0.75, pytest.approx(1 - 2 * 0.75 + 1))
-    # What people pooled as other is nobody's answer in particular.
-    assert prediction(["x"] * 4, {"(other)": 1.0}, np.random.default_rng(0))[1:] == (0.0, 2.0)

@@ -16,7 +16,7 @@ from pipeline.errors import ConfigError
 from pipeline.record.provenance import StageRecord, sha256_path
 from pipeline.report.cells import finished_cells
 from pipeline.runs.trace import trace_cell
-from pipeline.sweep.tables import check_agreement, chosen_cells, main, merged_values
+from pipeline.sweep.tables import check_agreement, chosen_cells, main
 from tests.composition import composed_params
 from tests.conftest import ROOT
 from tests.report.conftest import W1, mcq, structured
@@ -80,16 +80,6 @@ def evaluate(directory, model, value, prompts):
     log = artifacts / "adapters" / model / "soft" / "train_log.jsonl"
     log.parent.mkdir(parents=True)
     log.write_text(json.dumps({"step": 1, "loss": value}) + "\n")
-
-
-def test_models_and_seeds_may_differ_and_what_changes_no_artifact(values):
-    write_cell("a", values, "beta", 1, tracking__mode="offline", generate__structured__batch_size=1)
-    write_cell("b", values, "alpha", 0)
-    cells = finished_cells(SWEEP)
-    check_agreement(cells)
-    merged = merged_values(cells, cells[1], ["alpha", "beta"], "reports/s")
-    assert merged["seed"] == 0 and list(merged["models"]) == ["alpha", "beta"] and merged["reports"] == "reports/s"
-    assert list(merged_values(cells, cells[0], ["beta"], "r")["models"]) == ["beta", "alpha"]
 
 
 def test_other_differences_are_an_error_that_says_how_to_choose(values):

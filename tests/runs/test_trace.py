@@ -133,14 +133,6 @@ def test_a_changed_cell_and_an_edited_record_are_mismatches(project):
     assert traced().mismatches[1].startswith(f"{RECORD} contradicts itself")
 
 
-def test_a_missing_file_is_no_mismatch(project):
-    Path(SAMPLES).unlink()
-    origin = traced()
-    assert statuses(origin)[SAMPLES] == "MISSING"
-    # Its record tells the rest of the way.
-    assert statuses(origin)[PROMPTS] == "ok"
-
-
 def test_all_that_is_upstream_is_printed_and_a_mismatch_fails(project, capsys):
     main(TABLE, ["metric=wasserstein_1_normalised", "soft"], None)
     text = capsys.readouterr().out
@@ -177,14 +169,6 @@ def test_cells_and_tables_without_an_evaluation(project):
         trace_cell(Path("reports/table7.csv"), ["2"], None)
     with pytest.raises(ConfigError, match=r"make provenance TABLE=.* ROW="):
         main(None, [], None)
-
-
-def test_a_mean_over_models_leads_to_all_of_them(project):
-    text = TABLE.read_text()
-    TABLE.write_text(text.replace(f"{EVALUATION}/provenance.json", f"{EVALUATION}/provenance.json; other/x.json", 1))
-    origin = traced()
-    assert [evaluation.path for evaluation in origin.evaluations] == [EVALUATION, "other"]
-    assert origin.comparison[0] == "not compared"
 
 
 def test_a_sweeps_cell_is_traced_in_its_own_directory(project):

@@ -15,7 +15,7 @@ from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sweep import cells
 from pipeline.sweep.application import CONF
 from pipeline.sweep.cells import expand_targets, make_cell
-from pipeline.sweep.run import Record, claimed_gpu, is_finished, prepare_workspace, write_record
+from pipeline.sweep.run import Record, claimed_gpu, prepare_workspace, write_record
 from pipeline.sweep.settings import cell_overrides, expand_arguments, sweep_config, value_text
 from pipeline.sweep.tables import gather
 from tests.composition import composed_params
@@ -248,17 +248,6 @@ def test_workspace_keeps_what_it_has(tmp_path):
     (directory / "conf").mkdir()
     with pytest.raises(ArtifactError, match="conf is in the way of a link"):
         prepare(1)
-
-
-def test_finished_needs_the_same_identity_and_the_outputs(tmp_path):
-    cell = cell_of()
-    assert not is_finished(cell, tmp_path, ROOT)
-    (tmp_path / "finished.json").write_text(json.dumps({"identity": cell.full_identity(ROOT)}))
-    assert not is_finished(cell, tmp_path, ROOT)
-    (tmp_path / "artifacts" / "evals" / "structured" / "embedded").mkdir(parents=True)
-    assert is_finished(cell, tmp_path, ROOT)
-    (tmp_path / "finished.json").write_text(json.dumps({"identity": "another"}))
-    assert not is_finished(cell, tmp_path, ROOT)
 
 
 def test_gpus_are_claimed_one_by_one(tmp_path):

@@ -40,11 +40,6 @@ def total_variation_floor(size: int) -> float:
     return float(letters / 2 * (distances * stats.binom.pmf(values, size, 1 / letters)).sum())
 
 
-def total_variation_draws(counts: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """float64[replicates] total variation of redrawn answers of int64[K] by letter, moved to have the observed mean."""
-    return total_variation(counts) + law_check.total_variation_deviations(counts, UNIFORM, replicates, rng)
-
-
 def prompt_row(prompt_id: str, outcomes: Sequence[str]) -> dict:
     """The outcome of each generation of a prompt as a row of the per-prompt table."""
     numbers = Counter(outcomes)

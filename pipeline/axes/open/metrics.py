@@ -11,7 +11,7 @@ _open = partial(
     source=f"{PAPER}, Section 4.2",
     aggregate=PROMPT_MEAN,
     undefined="prompts",
-    direction="higher",
+    direction="neither",
 )
 
 METRICS = (

@@ -14,12 +14,11 @@ from pipeline.core.retention.irt import SCENARIOS, IrtScenario, bootstrap_perfor
 from pipeline.core.retention.tasks import ALL_COLUMNS, COLUMNS
 from pipeline.core.statistics.condition_tests import (
     ALL_PARTS,
-    PERMUTATIONS,
     TEST_COLUMNS,
     adjusted_by_question,
     comparison_verdict,
-    sign_flip_test,
 )
+from pipeline.core.statistics.sign_flips import Effect, sign_flip_effect
 from pipeline.core.statistics.summarise import Statistic, mean_of, share_of
 
 GSM8K_COLUMNS = ("tinyGSM8k (flexible)", "tinyGSM8k (strict)", "GSM8K (flexible)", "GSM8K (strict)")
@@ -72,33 +71,33 @@ def split_statistics(
     return splits
 
 
+def accuracy_effect(own: pd.DataFrame, other: pd.DataFrame, split: str, names: Sequence[Any]) -> Effect:
+    """The difference of two conditions' accuracy in a split, every task with the same weight; float64[items, columns]
+    each, ``names`` with the seed first."""
+    members = mean_columns(list(own.columns)) if split == ALL_PARTS else [split]
+    differences = [(own[column] - other[column]).dropna().to_numpy() for column in members]
+    weights = np.concatenate([np.full(len(values), 1 / len(values)) for values in differences])
+    rng = random_stream(names[0], "sign_flips", "retention", *names[1:], split)
+    return sign_flip_effect(np.concatenate(differences), rng, weights)
+
+
 def against_base(
-    rows: Sequence[Mapping[str, Any]],
-    own: pd.DataFrame,
-    base: pd.DataFrame,
-    *,
-    margin: float,
-    significance: float,
-    seed: int,
-    names: tuple[str, ...],
+    own: pd.DataFrame, base: pd.DataFrame, *, margin: float, significance: float, names: Sequence[Any]
 ) -> pd.DataFrame:
     """Tests of accuracy by column and of all tasks together (the primary question), TEST_COLUMNS; float64[items,
-    columns] each. p_difference flips the signs of the items' differences, every task with the same weight. Where base
-    is right no more often than the margin, nothing is said."""
+    columns] each, ``names`` with the seed first. Where base is right no more often than the margin, nothing is said."""
     tests = []
-    for row in rows:
-        members = mean_columns(list(own.columns)) if row["split"] == ALL_PARTS else [row["split"]]
-        differences = [(own[column] - base[column]).dropna().to_numpy() for column in members]
-        weighted = np.concatenate([values / len(values) for values in differences])
-        rng = random_stream(seed, "sign_flips", "retention", *names, row["split"])
-        change = row["change"], row["change_low"], row["change_high"]
-        p = sign_flip_test(weighted, PERMUTATIONS, rng)
-        tests.append((row["split"], "accuracy", *change, margin, p, math.nan, ""))
+    for split in (*own.columns, ALL_PARTS):
+        effect = accuracy_effect(own, base, split, names)
+        change = effect.estimate, effect.ci_low, effect.ci_high
+        tests.append((split, "accuracy", *change, margin, effect.p, math.nan, ""))
     table = pd.DataFrame(tests, columns=list(TEST_COLUMNS))
     table["p_difference_adjusted"] = adjusted_by_question(table, "p_difference")
     accuracies = {**base.mean(), ALL_PARTS: base[mean_columns(list(base.columns))].mean().mean()}
     table["verdict"] = [
-        comparison_verdict((row.ci_low, row.ci_high), row.p_difference_adjusted, significance, margin, math.nan, True)
+        comparison_verdict(
+            (row.ci_low, row.ci_high), row.p_difference_adjusted, significance, margin, math.nan, "higher"
+        )
         if accuracies[row.split] > margin
         else "cannot tell"
         for row in table.itertuples()

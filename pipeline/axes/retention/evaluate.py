@@ -83,18 +83,15 @@ def main(run: StageRun, model: str, scores: Path, irt: Path, output: Path) -> No
     items = values.pivot(index=["condition", "task", "item"], columns="split", values="value")[[*columns]]
     rows = items.reset_index()
     rows["name"] = rows["task"] + "/" + rows["item"].astype(str)
-    accuracies = []
     for split, (members, statistics) in split_statistics(list(columns), scenarios).items():
         own = rows[rows["task"].isin([columns[column] for column in members])]
-        found = evaluation.summarise(own, statistics, split=split, unit="name", strata="task")
-        accuracies += [row for row in found if row["metric"] == "accuracy"]
-    levels = {"margin": tests.accuracy_margin, "significance": tests.significance, "seed": seed}
+        evaluation.summarise(own, statistics, split=split, unit="name", strata="task")
+    levels = {"margin": tests.accuracy_margin, "significance": tests.significance}
     for condition in paths:
         table = pd.DataFrame(columns=list(TEST_COLUMNS))
         if condition != "base" and "base" in paths:
-            changes = [row for row in accuracies if row["condition"] == condition]
             sides = items.loc[condition], items.loc["base"]
-            table = against_base(changes, *sides, **levels, names=(model, condition))
+            table = against_base(*sides, **levels, names=(seed, model, condition))
         evaluation.add_table(condition, "tests", table)
     for task in (task for task in GENERATIVE_TASKS if task in tasks):
         parts = [generated_answers(path, tables[path], task).assign(condition=name) for name, path in paths.items()]

@@ -108,10 +108,9 @@ def comparison_table(context: ReportContext) -> Table | None:
         evaluations.stacked("structured", "per_prompt", columns, context.names, (*conditions, "ssot"), optional=TESTED),
         (*method_pairs(conditions), *SSOT_PAIRS),
         floors.to_dict(),
-        dict.fromkeys(TESTED, params.tests.wasserstein_margin) | {"logit_kl_nats": params.tests.logit_kl_margin},
+        {TESTED[0]: params.tests.wasserstein_margin, **dict.fromkeys(TESTED[1:], params.tests.logit_kl_margin)},
         params.seed,
         significance,
-        params.evaluate.bootstrap_replicates,
     )
     return records_table(
         TESTS_TABLE,
@@ -119,9 +118,10 @@ def comparison_table(context: ReportContext) -> Table | None:
         tests.assign(axis="structured"),
         comparison_columns(context.names),
         4,
-        "Difference: of the figures in the tables, first condition minus second; below 0 the first is closer to the "
-        "target. Interval: 95% bootstrap, families and prompts resampled, the same for both; of one test without "
-        "adjustment. p: signed ranks of prompts, conditions swapped by family; with 6 families it is at least 0.031. "
+        "Difference: mean over families of the differences of their prompts, first condition minus second; below 0 the "
+        "first is closer to the target. p: the signs of the families' differences are flipped; with 6 families it is "
+        "at least 0.031. Interval: 95%, the inversion of that test (p is at most .05 where it leaves out 0), without "
+        "adjustment. "
         f"Adjusted: over the splits of the same question (Holm), level {significance:g}. Better or worse: adjusted p "
         "at most the level, and the whole interval beyond the margin; no relevant difference: the whole interval "
         "within it; cannot tell: neither. Perfect samplers: the difference of perfect samplers of these sizes, by "

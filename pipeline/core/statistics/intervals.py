@@ -5,7 +5,7 @@ import warnings
 from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 Statistic = Literal["family_median", "family_mean", "median"]
 NORMAL_QUANTILE = float(stats.norm.ppf(0.975))
@@ -96,34 +96,6 @@ def interval_of_deviations(value: float, deviations: np.ndarray) -> tuple[float,
     return max(0.0, value + low), value + high
 
 
-def paired_difference_draws(
-    own: np.ndarray,
-    other: np.ndarray,
-    families: np.ndarray,
-    *,
-    replicates: int,
-    rng: np.random.Generator,
-    statistic: Statistic = "family_median",
-) -> np.ndarray:
-    """float64[R], bootstrap of the difference of two conditions' aggregates on the same families and prompts,
-    float64[P] each; NaN where a resample has a family without a value."""
-    drawn = at_places(np.stack([own, other]), family_draws(families, replicates, rng))
-    first, second = combine(drawn, statistic)
-    return first - second
-
-
-def paired_mean_draws(own: np.ndarray, other: np.ndarray, *, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """float64[R], bootstrap of the difference of two conditions' means on the same prompts, float64[P] each; a NaN is
-    left out of that side's mean."""
-    size = own.shape[-1]
-    weights = rng.multinomial(size, np.full(size, 1 / size), size=replicates).T
-    with np.errstate(invalid="ignore"):
-        first, second = (
-            np.where(np.isfinite(side), side, 0.0) @ weights / (np.isfinite(side) @ weights) for side in (own, other)
-        )
-    return first - second
-
-
 def percentile_interval(draws: np.ndarray) -> tuple[float, float]:
     """95% percentile interval of the finite draws; NaN where fewer than half are finite."""
     finite = draws[np.isfinite(draws)]
@@ -133,11 +105,12 @@ def percentile_interval(draws: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def wilson_interval(successes: float, trials: float) -> tuple[float, float]:
-    """95% Wilson score interval of a proportion; NaN without trials. Numbers need not be whole."""
+def wilson_interval(successes: float, trials: float, quantile: float = NORMAL_QUANTILE) -> tuple[float, float]:
+    """Wilson score interval of a proportion, of 95% but for another ``quantile`` of the normal law; NaN without trials.
+    Numbers need not be whole."""
     if trials == 0:
         return math.nan, math.nan
-    rate, weight = successes / trials, NORMAL_QUANTILE**2 / trials
+    rate, weight = successes / trials, quantile**2 / trials
     centre = (rate + weight / 2) / (1 + weight)
     reach = math.sqrt(weight * rate * (1 - rate) + weight**2 / 4) / (1 + weight)
     # Exact ends where rounding would leave them a hair outside.
@@ -162,13 +135,32 @@ def clustered_wilson_interval(successes: np.ndarray, trials: np.ndarray) -> tupl
     return wilson_interval(float(successes.sum() * shrink), float(total * shrink))
 
 
-def newcombe_interval(successes: tuple[int, int], trials: tuple[int, int]) -> tuple[float, float]:
+def newcombe_interval(
+    successes: tuple[int, int], trials: tuple[int, int], quantile: float = NORMAL_QUANTILE
+) -> tuple[float, float]:
     """95% interval of a difference of rates, first - second, of independent samples (Newcombe 1998, method 10); NaN
     where one has no trials."""
     if 0 in trials:
         return math.nan, math.nan
     first, second = (k / n for k, n in zip(successes, trials, strict=True))
-    (low_1, high_1), (low_2, high_2) = (wilson_interval(k, n) for k, n in zip(successes, trials, strict=True))
+    (low_1, high_1), (low_2, high_2) = (wilson_interval(*own, quantile) for own in zip(successes, trials, strict=True))
     difference = first - second
     low = difference - math.hypot(first - low_1, high_2 - second)
     return low, difference + math.hypot(high_1 - first, second - low_2)
+
+
+def newcombe_p(successes: tuple[int, int], trials: tuple[int, int]) -> float:
+    """Two-sided p of equal rates: the level at which ``newcombe_interval`` begins to hold 0."""
+    if 0 in trials:
+        return math.nan
+    end = 0 if successes[0] / trials[0] > successes[1] / trials[1] else 1
+
+    def beyond(quantile: float) -> float:
+        return newcombe_interval(successes, trials, quantile)[end]
+
+    if abs(beyond(1e-9)) < 1e-8:
+        return 1.0
+    # Its 40 standard errors are more than floating point can tell from p = 0.
+    if beyond(1e-9) * beyond(40.0) > 0:
+        return 0.0
+    return float(2 * stats.norm.sf(optimize.brentq(beyond, 1e-9, 40.0)))

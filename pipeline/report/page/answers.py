@@ -7,7 +7,7 @@ import pandas as pd
 
 from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.config.params import BASE
-from pipeline.core.statistics.condition_tests import ALL_PARTS
+from pipeline.core.statistics.condition_tests import ALL_PARTS, TESTED
 from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.retention import WITHOUT_BOS
 
@@ -52,7 +52,7 @@ def verdicts(tests: pd.DataFrame | None) -> str:
 
 def page_answers(context: ReportContext, structured: pd.DataFrame | None, transfer: pd.DataFrame) -> list[Answer]:
     """The three answers, from paired tests of structured sampling and of what lies beyond numbers."""
-    w1 = "wasserstein_1_normalised"
+    w1 = TESTED[0]
     calibration = [effects(context, "structured", split, w1) for split in ("ood", "unseen")]
     calibration.append(verdicts(structured if structured is None else rows_of(structured, metric=w1)))
     cost = [

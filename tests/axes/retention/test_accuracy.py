@@ -101,9 +101,8 @@ def test_means_over_tasks_and_the_papers(rows):
 
 
 def verdicts(rows, margin, columns=COLUMNS):
-    tables, levels = own_and_base(), {"margin": margin, "significance": 0.05, "seed": 0, "names": ("m", "soft")}
-    changes = [rows["soft", split, "accuracy"] for split in (*columns, "all")]
-    return against_base(changes, tables["soft"], tables["base"], **levels).set_index("split")
+    tables, levels = own_and_base(), {"margin": margin, "significance": 0.05, "names": (0, "m", "soft")}
+    return against_base(tables["soft"], tables["base"], **levels).set_index("split")
 
 
 def test_tests_by_column_and_of_all_tasks_together(rows):
@@ -119,7 +118,8 @@ def test_tests_by_column_and_of_all_tasks_together(rows):
         "all": "no relevant difference",
     }
     together, change = table.loc["all"], rows["soft", "all", "accuracy"]
-    assert (together["difference"], *ends(together)) == (change["change"], *ends(change, "change"))
+    assert together["difference"] == pytest.approx(change["change"])
+    assert ends(together) == pytest.approx(ends(change, "change"), abs=0.015)
     # A question by itself, which is not adjusted.
     assert together["p_difference"] == together["p_difference_adjusted"]
     assert verdicts(rows, 0.02)["verdict"]["tinyGSM8k (flexible)"] == "cannot tell"

@@ -11,6 +11,7 @@ import pytest
 from pipeline.config.params import load_params
 from pipeline.core.laws.family import Law
 from pipeline.core.prompts.structured import build_split
+from pipeline.core.statistics.condition_tests import TESTED
 from pipeline.report.evaluations import ReportContext, read_evaluations
 from pipeline.report.page.answers import effects, page_answers
 from pipeline.report.page.explorer import (
@@ -35,14 +36,15 @@ def params(two_models):
 
 def test_answers_are_effects_and_counts_of_tests(params):
     rows = [
-        metric_row("structured", model, condition, "ood", W1, value, floor=0.02)
+        metric_row("structured", model, condition, "ood", TESTED[0], value, floor=0.02)
         for model, condition, value in (("alpha", "base", 0.4), ("beta", "base", 0.2), ("alpha", "soft", 0.1))
     ]
     context = context_of(params, rows)
-    text = "W1 (normalised), OOD: base 0.3000, soft 0.1000 (a perfect sampler: 0.0200), medians over 2 models."
-    assert effects(context, "structured", "ood", W1) == text
+    title = "W1 on the PIT scale, invalid answers counted"
+    text = f"{title}, OOD: base 0.3000, soft 0.1000 (a perfect sampler: 0.0200), medians over 2 models."
+    assert effects(context, "structured", "ood", TESTED[0]) == text
     tests = pd.DataFrame(
-        {"verdict": ["better", "better", "cannot tell"], "metric": W1, "against": ["base"] * 2 + ["soft"]}
+        {"verdict": ["better", "better", "cannot tell"], "metric": TESTED[0], "against": ["base"] * 2 + ["soft"]}
     )
     transfer = tests.assign(split=["curated", "all", "all"])
     calibration, cost, language = page_answers(context, tests, transfer)

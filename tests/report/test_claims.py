@@ -1,0 +1,104 @@
+"""The paper's claims decided in worlds that are known, and on recorded evaluations against a few lines of pandas."""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline.core.statistics.sign_flips import Effect
+from pipeline.report.claims.decide import Evidence, clopper_pearson, decide, side, together
+from pipeline.report.claims.declared import CLAIMS, PIT, Contrast
+from pipeline.report.claims.table import claims_records, same_prompts
+from pipeline.report.evaluations import read_evaluations
+from tests.conftest import ROOT
+
+RECORDED = ROOT / "results/laptop_longer/seed_0"
+
+
+def world(contrast, direction, models=12):
+    """Evidence of models whose effects are what a claim says (1), the opposite (-1), or in between (0)."""
+    far, sign = contrast.margin + 0.2, {"higher": 1, "lower": -1}[contrast.better] * direction
+    if contrast.bounds is not None:
+        centre = np.mean(contrast.bounds) if direction > 0 else 1.0
+    elif contrast.quantifier == "kept":
+        centre = 0.0 if direction > 0 else 0.3
+    else:
+        centre = far * sign
+    width = 0.008 if contrast.quantifier == "kept" else 0.05
+    estimates = centre + 0.1 * width * np.linspace(-1, 1, models)
+    effects = [Effect(24, float(value), value - width, value + width, 0.001) for value in estimates]
+    return {f"m{n}": Evidence(effect, effect, "families") for n, effect in enumerate(effects)}
+
+
+@pytest.mark.parametrize(("direction", "verdict"), [(1, "holds"), (-1, "contradicted")])
+def test_claims_hold_where_they_are_true_and_are_contradicted_where_the_opposite_is(direction, verdict):
+    for claim in CLAIMS:
+        worlds = [world(contrast, direction) for contrast in claim.contrasts]
+        pairs = list(zip(claim.contrasts, worlds, strict=True))
+        rows = [decide(contrast, by_model, 0) for contrast, by_model in pairs]
+        for contrast, row in zip(claim.contrasts, rows, strict=True):
+            assert row["verdict"] == verdict, contrast
+            assert math.isnan(row["p"]) or (row["p"] <= 0.05) == (not row["ci_low"] <= 0 <= row["ci_high"])
+        sides = [{model: side(own.effect, contrast) for model, own in by_model.items()} for contrast, by_model in pairs]
+        row = together(claim, rows, sides)
+        assert row["verdict"] == verdict and row["p"] == max(row["p"] for row in rows)
+        # What must stay within a margin may have moved either way.
+        if all(contrast.quantifier != "kept" for contrast in claim.contrasts):
+            assert (row["holds"], row["against"]) == ((12, 0) if direction > 0 else (0, 12))
+
+
+def test_without_an_effect_few_worlds_decide():
+    contrast, rng, decided = Contrast("structured", PIT, "ood", "soft", "base", "lower"), np.random.default_rng(0), 0
+    for _ in range(200):
+        effects = [Effect(24, value, value - 0.1, value + 0.1, 0.3) for value in rng.laplace(size=12)]
+        by_model = {f"m{n}": Evidence(effect, effect, "families") for n, effect in enumerate(effects)}
+        decided += decide(contrast, by_model, 0)["verdict"] != "open"
+    # 5% of 200 worlds, and two standard errors.
+    assert decided / 200 <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 200)
+
+
+def test_few_models_are_undecidable_and_one_is_its_own_test():
+    contrast = Contrast("structured", PIT, "ood", "soft", "base", "lower", margin=0.01)
+    three, one = (decide(contrast, world(contrast, 1, models), 0) for models in (3, 1))
+    assert three["verdict"] == "undecidable at n = 3" and three["holds"] == 3 and math.isnan(three["ci_low"])
+    assert (one["verdict"], one["p"], one["p_method"]) == ("holds", 0.001, "families")
+    assert decide(contrast, {}, 0)["verdict"] == "not run"
+    # All of 5 are not most by the share's interval, all of 6 are.
+    assert clopper_pearson(5, 5)[0] < 0.5 < clopper_pearson(6, 6)[0]
+
+
+def test_recorded_evaluations_by_hand():
+    # As two training seeds, whose mean is that of one.
+    runs = [read_evaluations(RECORDED / "evals")] * 2
+    records = claims_records({"smollm2": runs}, 0).set_index(["id", "contrast", "split", "primary_metric"])
+    for condition, split in (("soft", "unseen"), ("hard", "ood")):
+        path = RECORDED / "evals/structured/smollm2"
+        own, base = (pd.read_parquet(path / name / "per_prompt.parquet") for name in (condition, "base"))
+        both = own.merge(base, on=["prompt_id", "split", "family"])
+        both = both[both["split"] == split]
+        by_family = (both[f"{PIT}_x"] - both[f"{PIT}_y"]).groupby(both["family"]).mean()
+        row = records.loc["C1", f"{condition} − base", split, PIT]
+        assert row["estimate"] == pytest.approx(by_family.mean(), abs=1e-9)
+        assert (row["ci_low"] <= row["estimate"] <= row["ci_high"]) and (row["verdict"] == "holds") == (
+            split == "unseen"
+        )
+    with pytest.raises(Exception, match="smollm2 was asked 96 other prompts of structured"):
+        same_prompts(runs, read_evaluations(ROOT / "results/laptop/evals"), "smollm2")
+
+
+def test_what_does_not_fit_is_left_out_by_name():
+    command = [
+        sys.executable,
+        "-m",
+        "pipeline.report.claims",
+        str(RECORDED),
+        "results/laptop",
+        "results/nothing",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and "C1. Soft and hard both improve sampling" in done.stdout, done.stderr
+    assert "left out: results/laptop: smollm2 was asked" in done.stderr
+    assert "left out: results/nothing: it has no folder evals" in done.stderr
