@@ -51,6 +51,9 @@ class RetentionConfig:
     tokens_per_pass: PositiveInt
     irt_artifact: str  # the benchmark's pickle of item parameters, or an .npz file that was made from it
     irt_sha256: str | None  # required for a pickle
+    decoding: Literal["greedy", "checkpoint"] = "greedy"
+    """Of GSM8K's answers: the most probable token, or as the released code does, which asks for that and samples where
+    the checkpoint's generation_config.json does."""
 
     @model_validator(mode="after")
     def _tasks_fit(self) -> "RetentionConfig":

@@ -224,7 +224,7 @@ def test_released_code_sets_every_key_where_practice_differs(experiment):
     for axis in ("structured", "open", "mcq", "novelty", "ssot"):
         assert getattr(params.generate, axis).checkpoint_defaults == ["temperature", "top_p"]
     assert params.generate.ssot.max_new_tokens == 32 and params.evaluate.mcq_parser == "released_code"
-    assert params.paloma.bos == ["none"]
+    assert params.paloma.bos == ["none"] and params.retention.decoding == "checkpoint"
     # A value on the command line wins over the switch.
     single = composed_params(f"experiment={experiment}", "compat=released_code", "evaluate.mcq_parser=strict")
     assert single["evaluate"]["mcq_parser"] == "strict"

@@ -50,12 +50,15 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
     tasks = {task: RetentionTask(task, read_task(settings, task, revisions), render) for task in settings.tasks}
 
     def answers(missing: dict[str, tuple[str, tuple]]) -> Iterator[dict[str, Any]]:
+        from pipeline.engines.sampling.text_engine import task_law
         from pipeline.engines.scoring.task_model import TaskModel
 
         opened = open_model(config, model_report, adapter_directory(condition, weights), PROBE)
         limits = {"max_new_tokens": settings.max_new_tokens, "tokens_per_pass": settings.tokens_per_pass}
         form = {"in_template": render is not None, "add_special_tokens": config.chat.add_special_tokens}
-        asked = TaskModel(opened.model, opened.tokenizer, opened.stop_ids, **limits, **form)
+        law = task_law(settings.decoding, config, model_revision(model_report))
+        drawn = {"law": law, "names": (run.params.seed, "tasks", model, condition)}
+        asked = TaskModel(opened.model, opened.tokenizer, opened.stop_ids, **limits, **form, **drawn)
         for kind in dict.fromkeys(kind for kind, _ in missing.values()):
             keys = [key for key, request in missing.items() if request[0] == kind]
             for batch in asked.answer(kind, [missing[key][1] for key in keys]):

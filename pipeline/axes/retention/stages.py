@@ -2,7 +2,7 @@
 
 from pipeline.dag.stage_kinds import AxisStages, scoring, table
 
-SETTINGS = ("source", "revisions", "tasks", "prompt_format", "max_new_tokens")
+SETTINGS = ("source", "revisions", "tasks", "prompt_format", "max_new_tokens", "decoding")
 STAGES = AxisStages(
     score=(
         scoring(
@@ -11,7 +11,7 @@ STAGES = AxisStages(
             "retention",
             {},
             {"output": table("scores", "retention")},
-            tuple(f"retention.{name}" for name in SETTINGS),
+            ("seed", *(f"retention.{name}" for name in SETTINGS)),
             "retention",
             ("retention.tokens_per_pass",),
             ("{dag.retention_source}",),

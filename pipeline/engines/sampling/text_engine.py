@@ -130,3 +130,19 @@ def sampling_law(
             # Of top_k, 0 means all tokens.
             law |= {name: value for name, value in own.items() if value}
     return law
+
+
+GREEDY: dict[str, float | int | None] = {"temperature": 1.0, "top_p": 1.0, "top_k": 1}
+
+
+def task_law(decoding: str, config: ModelConfig, revision: str | None = None) -> dict[str, float | int | None]:
+    """What GSM8K's answers are sampled from. "greedy", or as ``generate`` of transformers 4.50 to 4.57 has it where
+    lm-evaluation-harness asks it not to sample: it takes ``do_sample`` and top_k from a checkpoint that a version from
+    4.50 on wrote, while temperature and top-p, which are passed as None, stay off. Raises ModelError."""
+    declared = _generation_config(config, revision) if decoding == "checkpoint" else None
+    if declared is None or not declared.do_sample:
+        return GREEDY
+    if Version(Version(declared.transformers_version).base_version) < Version("4.50"):
+        return GREEDY
+    # Without one of the checkpoint's, the library's own default.
+    return {**GREEDY, "top_k": declared.top_k or 50}

@@ -1,16 +1,18 @@
 """A model that answers the requests of tasks, in its chat template or in plain text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from pipeline.core.random_streams import stream_seed
 from pipeline.core.tries.token_tree import merge_sequences
 from pipeline.engines.loading.chat import text_bos
 from pipeline.engines.loading.model import position_logits
 from pipeline.engines.sampling.generate import generate_prompts
+from pipeline.engines.sampling.text_engine import GREEDY
 from pipeline.engines.scoring.token_scores import RowScorer
 from pipeline.engines.scoring.tree_attention import supports_tree_attention
 from pipeline.engines.scoring.tree_scorer import TreeScorer
@@ -19,7 +21,8 @@ SHORTEST_SHARED = 16  # tokens that all contexts must begin with to be read once
 
 
 class TaskModel:
-    """Answers requests, in the chat template where ``in_template``, with a loaded model and its adapter."""
+    """Answers requests, in the chat template where ``in_template``, with a loaded model and its adapter. Texts are
+    drawn from ``law`` (see ``task_law``) by streams of ``names``, the seed first."""
 
     def __init__(
         self,
@@ -31,9 +34,11 @@ class TaskModel:
         tokens_per_pass: int,
         in_template: bool = False,
         add_special_tokens: bool = False,
+        law: Mapping[str, float | int | None] = GREEDY,
+        names: Sequence[str | int] = (0,),
     ):
         self.model, self.tokenizer, self.stop_ids, self.in_template = model, tokenizer, stop_ids, in_template
-        self.max_new_tokens, self.tokens_per_pass = max_new_tokens, tokens_per_pass
+        self.max_new_tokens, self.tokens_per_pass, self.law, self.names = max_new_tokens, tokens_per_pass, law, names
         bos = text_bos(tokenizer)
         self._bos = [] if bos is None else [bos]
         self._doubles_bos = add_special_tokens and in_template
@@ -61,24 +66,23 @@ class TaskModel:
         """Answer requests of one type: index and response of each, as they are done.
 
         Of ``loglikelihood`` (context, continuation) that is nats; of ``generate_until`` (context, stop strings, the
-        same for all) greedy decoding's text, num_tokens and finish_reason.
+        same for all) the text, num_tokens and finish_reason.
         """
         if request_type == "loglikelihood":
             yield from self._log_likelihoods([self.encode_pair(*pair) for pair in arguments])
             return
         (stops,) = {tuple(stops) for _, stops in arguments}
         prompts = [self.encode(context) for context, _ in arguments]
-        greedy = {"temperature": 1.0, "top_p": 1.0, "top_k": 1}
         for answers in generate_prompts(
             self.model,
             self.tokenizer,
             prompts,
-            [[0]] * len(prompts),
+            [[stream_seed(*self.names, context)] for context, _ in arguments],
             stop_ids=self.stop_ids,
             max_new_tokens=self.max_new_tokens,
             batch_size=max(self.tokens_per_pass // max(map(len, prompts)), 1),
             stops=stops,
-            **greedy,
+            **self.law,
         ):
             fields = ("text", "num_tokens", "finish_reason")
             yield [(place, {name: getattr(answer, name) for name in fields}) for place, _, answer in answers]

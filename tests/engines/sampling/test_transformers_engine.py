@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.config.params import load_params
 from pipeline.engines.loading.model import stop_ids
-from pipeline.engines.sampling.text_engine import checkpoint_stop_ids, sampling_law, seed_groups
+from pipeline.engines.sampling.text_engine import GREEDY, checkpoint_stop_ids, sampling_law, seed_groups, task_law
 from pipeline.engines.sampling.transformers_engine import TransformersEngine
 from tests.conftest import ROOT
 from tests.engines.engine_cases import collect, follows, make_request, two_token_law
@@ -39,7 +39,11 @@ def test_checkpoint_defaults_replace_settings_where_asked(model_config, tmp_path
     # transformers leaves files that it wrote before 4.50 unused, as Llama 3.2's.
     declared = json.loads((Path(model_config.checkpoint) / "generation_config.json").read_text())
     (tmp_path / "generation_config.json").write_text(json.dumps(declared | {"transformers_version": "4.45.0.dev0"}))
-    assert law("temperature", config=replace(model_config, checkpoint=str(tmp_path)))["temperature"] == 1.0
+    old, embedded = (replace(model_config, checkpoint=str(path)) for path in (tmp_path, ROOT / "models/embedded"))
+    assert law("temperature", config=old)["temperature"] == 1.0
+    # As they are used, greedy answers to tasks become samples at temperature 1.
+    assert task_law("checkpoint", embedded) == {"temperature": 1.0, "top_p": 1.0, "top_k": 20}
+    assert task_law("greedy", embedded) == task_law("checkpoint", old) == GREEDY
 
 
 def test_stop_tokens_are_known_without_the_model(model, model_config, tokenizer, tiny_model, tmp_path):
