@@ -1,0 +1,1 @@
+"""What a set of evaluations says of the claims of the paper."""
