@@ -18,6 +18,11 @@ from tests.conftest import ROOT
 RECORDED = ROOT / "results/laptop_longer/seed_0"
 
 
+def evidence_of(value, width, p):
+    ends = (value - width, value + width)
+    return Evidence(Effect(24, value, *ends, p, *ends), "families")
+
+
 def world(contrast, direction, models=12):
     """Evidence of models whose effects are what a claim says (1), the opposite (-1), or in between (0)."""
     far, sign = contrast.margin + 0.2, {"higher": 1, "lower": -1}[contrast.better] * direction
@@ -29,8 +34,7 @@ def world(contrast, direction, models=12):
         centre = far * sign
     width = 0.008 if contrast.quantifier == "kept" else 0.05
     estimates = centre + 0.1 * width * np.linspace(-1, 1, models)
-    effects = [Effect(24, float(value), value - width, value + width, 0.001) for value in estimates]
-    return {f"m{n}": Evidence(effect, effect, "families") for n, effect in enumerate(effects)}
+    return {f"m{n}": evidence_of(float(value), width, 0.001) for n, value in enumerate(estimates)}
 
 
 @pytest.mark.parametrize(("direction", "verdict"), [(1, "holds"), (-1, "contradicted")])
@@ -43,7 +47,7 @@ def test_claims_hold_where_they_are_true_and_are_contradicted_where_the_opposite
             assert row["verdict"] == verdict, contrast
             assert math.isnan(row["p"]) or (row["p"] <= 0.05) == (not row["ci_low"] <= 0 <= row["ci_high"])
         sides = [{model: side(own.effect, contrast) for model, own in by_model.items()} for contrast, by_model in pairs]
-        row = together(claim, rows, sides)
+        row = together(rows, sides)
         assert row["verdict"] == verdict and row["p"] == max(row["p"] for row in rows)
         # What must stay within a margin may have moved either way.
         if all(contrast.quantifier != "kept" for contrast in claim.contrasts):
@@ -53,8 +57,7 @@ def test_claims_hold_where_they_are_true_and_are_contradicted_where_the_opposite
 def test_without_an_effect_few_worlds_decide():
     contrast, rng, decided = Contrast("structured", PIT, "ood", "soft", "base", "lower"), np.random.default_rng(0), 0
     for _ in range(200):
-        effects = [Effect(24, value, value - 0.1, value + 0.1, 0.3) for value in rng.laplace(size=12)]
-        by_model = {f"m{n}": Evidence(effect, effect, "families") for n, effect in enumerate(effects)}
+        by_model = {f"m{n}": evidence_of(value, 0.1, 0.3) for n, value in enumerate(rng.laplace(size=12))}
         decided += decide(contrast, by_model, 0)["verdict"] != "open"
     # 5% of 200 worlds, and two standard errors.
     assert decided / 200 <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 200)

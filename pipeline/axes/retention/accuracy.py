@@ -18,7 +18,7 @@ from pipeline.core.statistics.condition_tests import (
     adjusted_by_question,
     comparison_verdict,
 )
-from pipeline.core.statistics.sign_flips import Effect, sign_flip_effect
+from pipeline.core.statistics.sign_flips import sign_flip_effect
 from pipeline.core.statistics.summarise import Statistic, mean_of, share_of
 
 GSM8K_COLUMNS = ("tinyGSM8k (flexible)", "tinyGSM8k (strict)", "GSM8K (flexible)", "GSM8K (strict)")
@@ -71,24 +71,19 @@ def split_statistics(
     return splits
 
 
-def accuracy_effect(own: pd.DataFrame, other: pd.DataFrame, split: str, names: Sequence[Any]) -> Effect:
-    """The difference of two conditions' accuracy in a split, every task with the same weight; float64[items, columns]
-    each, ``names`` with the seed first."""
-    members = mean_columns(list(own.columns)) if split == ALL_PARTS else [split]
-    differences = [(own[column] - other[column]).dropna().to_numpy() for column in members]
-    weights = np.concatenate([np.full(len(values), 1 / len(values)) for values in differences])
-    rng = random_stream(names[0], "sign_flips", "retention", *names[1:], split)
-    return sign_flip_effect(np.concatenate(differences), rng, weights)
-
-
 def against_base(
     own: pd.DataFrame, base: pd.DataFrame, *, margin: float, significance: float, names: Sequence[Any]
 ) -> pd.DataFrame:
     """Tests of accuracy by column and of all tasks together (the primary question), TEST_COLUMNS; float64[items,
-    columns] each, ``names`` with the seed first. Where base is right no more often than the margin, nothing is said."""
+    columns] each, every task with the same weight; ``names`` with the seed first. Where base is right no more often
+    than the margin, nothing is said."""
     tests = []
     for split in (*own.columns, ALL_PARTS):
-        effect = accuracy_effect(own, base, split, names)
+        members = mean_columns(list(own.columns)) if split == ALL_PARTS else [split]
+        differences = [(own[column] - base[column]).dropna().to_numpy() for column in members]
+        weights = np.concatenate([np.full(len(values), 1 / len(values)) for values in differences])
+        rng = random_stream(names[0], "sign_flips", "retention", *names[1:], split)
+        effect = sign_flip_effect(np.concatenate(differences), rng, weights)
         change = effect.estimate, effect.ci_low, effect.ci_high
         tests.append((split, "accuracy", *change, margin, effect.p, math.nan, ""))
     table = pd.DataFrame(tests, columns=list(TEST_COLUMNS))

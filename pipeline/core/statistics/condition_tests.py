@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import at_places, by_family
+from pipeline.core.statistics.intervals import at_places, by_family, means_within, over_families
 from pipeline.core.statistics.sign_flips import sign_flip_effect
 
 SSOT_PAIRS = (("ssot", "base"), ("ssot", "soft"))
@@ -51,14 +51,6 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(p_values), np.nan, adjusted)
 
 
-def family_means(values: np.ndarray, families: np.ndarray) -> np.ndarray:
-    """Means within families, float64[F], of float64[P] values of prompts; NaN for a family without a finite one."""
-    placed = at_places(values, by_family(families))
-    finite = np.isfinite(placed)
-    with np.errstate(invalid="ignore"):
-        return np.where(finite, placed, 0.0).sum(axis=-1) / finite.sum(axis=-1)
-
-
 def compare(
     own: np.ndarray, other: np.ndarray, families: np.ndarray, seed: int, names: tuple[str, ...]
 ) -> dict[str, float]:
@@ -68,12 +60,14 @@ def compare(
     own, other = (np.asarray(side, dtype=np.float64) for side in (own, other))
     defined = np.isfinite(own - other)
     sizes = {"families": len(set(families.tolist())), "prompts": int(defined.sum()), "undefined": int((~defined).sum())}
-    value, against = (family_means(np.where(defined, side, math.nan), families).mean() for side in (own, other))
-    differences = family_means(own - other, families)
+    value, against = (
+        over_families(np.where(defined, side, math.nan), families, "family_mean") for side in (own, other)
+    )
+    differences = means_within(at_places(own - other, by_family(families)))
     if not np.isfinite(differences).all():
         differences = differences[:0]
     effect = sign_flip_effect(differences, random_stream(seed, "condition tests", *names))
-    figures = {"value": float(value), "value_against": float(against), "difference": effect.estimate}
+    figures = {"value": value, "value_against": against, "difference": effect.estimate}
     return {**sizes, **figures, "ci_low": effect.ci_low, "ci_high": effect.ci_high, "p": effect.p}
 
 

@@ -40,17 +40,22 @@ def at_places(values: np.ndarray, places: np.ndarray) -> np.ndarray:
     return np.concatenate([values, np.full((*values.shape[:-1], 1), math.nan)], axis=-1)[..., places]
 
 
+def means_within(values: np.ndarray) -> np.ndarray:
+    """Means of the finite values along the last axis; NaN without one."""
+    finite = np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        return np.where(finite, values, 0.0).sum(axis=-1) / finite.sum(axis=-1)
+
+
 def combine(values: np.ndarray, statistic: Statistic) -> np.ndarray:
     """float64[...] of values [..., F, M] by family and prompt; those not finite are left out. "family_median" (the
     paper's) and "family_mean" of the means within families need a finite value in each (Section 4.2); "median" is of
     all."""
-    finite = np.isfinite(values)
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "All-NaN slice")
         if statistic == "median":
-            return np.nanmedian(np.where(finite, values, math.nan), axis=(-2, -1))
-        means = np.where(finite, values, 0.0).sum(axis=-1) / finite.sum(axis=-1)
-        return (np.mean if statistic == "family_mean" else np.median)(means, axis=-1)
+            return np.nanmedian(np.where(np.isfinite(values), values, math.nan), axis=(-2, -1))
+        return (np.mean if statistic == "family_mean" else np.median)(means_within(values), axis=-1)
 
 
 def over_families(values: np.ndarray, families: np.ndarray, statistic: Statistic = "family_median") -> float:

@@ -16,14 +16,16 @@ PATTERNS_PER_BLOCK = 1_000_000
 
 
 class Effect(NamedTuple):
-    """A mean difference of ``n`` pairs with its 95% interval and two-sided p, both of one test. With fewer than six
-    pairs no interval is finite, as p is at least 2 / 2^n: its ends are NaN."""
+    """A mean difference of ``n`` pairs with its 95% and 90% intervals and two-sided p, all of one test. p is at least
+    2 / 2^n, so with fewer than six pairs (five at 90%) no interval is finite: its ends are NaN."""
 
     n: int
     estimate: float = math.nan
     ci_low: float = math.nan
     ci_high: float = math.nan
     p: float = math.nan
+    low_90: float = math.nan
+    high_90: float = math.nan
 
 
 def _patterns(size: int, rng: np.random.Generator) -> np.ndarray:
@@ -34,9 +36,7 @@ def _patterns(size: int, rng: np.random.Generator) -> np.ndarray:
     return np.concatenate([np.ones((1, size), dtype=np.int8), drawn])
 
 
-def sign_flip_effect(
-    differences: np.ndarray, rng: np.random.Generator, weights: np.ndarray | None = None, level: float = 0.95
-) -> Effect:
+def sign_flip_effect(differences: np.ndarray, rng: np.random.Generator, weights: np.ndarray | None = None) -> Effect:
     """The (weighted) mean of float64[n] paired differences; those not finite are left out.
 
     A value m of the true mean is kept where at least 5% of all patterns of signs of the differences less m give a mean
@@ -64,7 +64,12 @@ def sign_flip_effect(
     unflipped = np.abs(np.abs(sums[:, 1]) - 1) < 1e-12
     low[unflipped], high[unflipped] = -math.inf, math.inf
     extreme = np.ones(len(signs), dtype=bool) if mean == 0 else (low <= 0 if mean > 0 else high >= 0)
-    place = math.floor((1 - level) * len(signs) + 1e-9)
-    ends = float(np.sort(low)[place]), float(np.sort(high)[-1 - place])
-    interval = ends if all(map(math.isfinite, ends)) else (math.nan, math.nan)
-    return Effect(size, mean, *interval, float(extreme.mean()))
+    low, high = np.sort(low), np.sort(high)
+    return Effect(size, mean, *_ends(low, high, 0.05), float(extreme.mean()), *_ends(low, high, 0.1))
+
+
+def _ends(low: np.ndarray, high: np.ndarray, significance: float) -> tuple[float, float]:
+    """Of what a test at that level keeps, from the means from (up to) which each pattern is as extreme, ascending."""
+    place = math.floor(significance * len(low) + 1e-9)
+    ends = float(low[place]), float(high[-1 - place])
+    return ends if all(map(math.isfinite, ends)) else (math.nan, math.nan)

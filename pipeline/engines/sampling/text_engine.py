@@ -114,18 +114,23 @@ def checkpoint_stop_ids(config: ModelConfig, tokenizer: PreTrainedTokenizerBase,
     return stop_ids(declared, tokenizer, config.terminator)
 
 
+def _overrides_requests(declared: GenerationConfig) -> bool:
+    """Whether ``generate`` of transformers 4.50 to 4.57 takes a checkpoint's value where a request equals the library's
+    default: where a version from 4.50 on wrote its generation_config.json."""
+    return Version(Version(declared.transformers_version).base_version) >= Version("4.50")
+
+
 def sampling_law(
     settings: GenerateConfig, config: ModelConfig, revision: str | None = None
 ) -> dict[str, float | int | None]:
     """What is sampled from the softmax: temperature, top_p and top_k (None for all tokens) of ``SampleRequest``.
 
-    Those in ``settings.checkpoint_defaults`` are the checkpoint's own where its generation_config.json was written by
-    transformers 4.50 or newer, as ``generate`` of 4.50 to 4.57 has them. Raises ModelError.
+    Those in ``settings.checkpoint_defaults`` are the checkpoint's own where ``_overrides_requests``. Raises ModelError.
     """
     law = {"temperature": settings.temperature, "top_p": settings.top_p, "top_k": None}
     if settings.checkpoint_defaults:
         declared = _generation_config(config, revision)
-        if Version(Version(declared.transformers_version).base_version) >= Version("4.50"):
+        if _overrides_requests(declared):
             own = {name: getattr(declared, name, None) for name in settings.checkpoint_defaults}
             # Of top_k, 0 means all tokens.
             law |= {name: value for name, value in own.items() if value}
@@ -136,13 +141,12 @@ GREEDY: dict[str, float | int | None] = {"temperature": 1.0, "top_p": 1.0, "top_
 
 
 def task_law(decoding: str, config: ModelConfig, revision: str | None = None) -> dict[str, float | int | None]:
-    """What GSM8K's answers are sampled from. "greedy", or as ``generate`` of transformers 4.50 to 4.57 has it where
-    lm-evaluation-harness asks it not to sample: it takes ``do_sample`` and top_k from a checkpoint that a version from
-    4.50 on wrote, while temperature and top-p, which are passed as None, stay off. Raises ModelError."""
-    declared = _generation_config(config, revision) if decoding == "checkpoint" else None
-    if declared is None or not declared.do_sample:
-        return GREEDY
-    if Version(Version(declared.transformers_version).base_version) < Version("4.50"):
-        return GREEDY
-    # Without one of the checkpoint's, the library's own default.
-    return {**GREEDY, "top_k": declared.top_k or 50}
+    """What GSM8K's answers are sampled from: "greedy", or "checkpoint", what lm-evaluation-harness gets, which asks not
+    to sample. Where ``_overrides_requests``, do_sample and top_k are then the checkpoint's, while temperature and
+    top-p, which are passed as None, stay off. Raises ModelError."""
+    if decoding == "checkpoint":
+        declared = _generation_config(config, revision)
+        if declared.do_sample and _overrides_requests(declared):
+            # Without a top_k of the checkpoint's, the library's own default.
+            return {**GREEDY, "top_k": declared.top_k or 50}
+    return GREEDY

@@ -10,27 +10,23 @@ from scipy import stats
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.condition_tests import holm
 from pipeline.core.statistics.sign_flips import Effect, sign_flip_effect
-from pipeline.report.claims.declared import Claim, Contrast
+from pipeline.report.claims.declared import Contrast
 
 LEAST_MODELS = 6
 """Below it sign flips of models cannot reach .05."""
 
 
 class Evidence(NamedTuple):
-    """The effect in one model: with its 95% and its 90% interval, and by what both were found."""
+    """The effect in one model, and by what its intervals were found."""
 
     effect: Effect
-    narrower: Effect
     method: str
 
 
 def evidence(differences: np.ndarray, names: Sequence[object], method: str) -> Evidence:
     """Of differences of families, prompts, items or models; ``names`` (the seed first) name the stream."""
-    found = [
-        sign_flip_effect(differences, random_stream(names[0], "claims", *names[1:]), level=level)
-        for level in (0.95, 0.9)
-    ]
-    return Evidence(*found, f"sign flips of {method}")
+    rng = random_stream(names[0], "claims", *names[1:])
+    return Evidence(sign_flip_effect(differences, rng), f"sign flips of {method}")
 
 
 def side(effect: Effect, contrast: Contrast) -> int:
@@ -59,7 +55,7 @@ def _verdict(contrast: Contrast, found: Evidence, sides: Sequence[int], share: t
         return f"undecidable at n = {models}"
     if contrast.quantifier == "most" and models > 1:
         return "holds" if share[0] > 0.5 else "contradicted" if share[1] < 0.5 else "open"
-    within = -contrast.margin <= found.narrower.ci_low and found.narrower.ci_high <= contrast.margin
+    within = -contrast.margin <= found.effect.low_90 and found.effect.high_90 <= contrast.margin
     decided = side(found.effect, contrast)
     if contrast.quantifier == "kept":
         return "holds" if within else "contradicted" if decided else "open"
@@ -104,7 +100,7 @@ def some_models(rows: Sequence[dict[str, Any]], by_row: Sequence[Mapping[str, Ev
         row["verdict"] = "holds" if found else "open"
 
 
-def together(claim: Claim, rows: Sequence[dict[str, Any]], sides: Sequence[Mapping[str, int]]) -> dict[str, Any]:
+def together(rows: Sequence[dict[str, Any]], sides: Sequence[Mapping[str, int]]) -> dict[str, Any]:
     """The row of a claim whose contrasts must all hold: p is the largest; ``holds`` counts models in which all do."""
     verdicts = [row["verdict"] for row in rows]
     models = set.intersection(*(set(own) for own in sides)) if sides else set()

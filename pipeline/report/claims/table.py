@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from pipeline.artifacts.storage import read_table
 from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
-from pipeline.axes.retention.accuracy import mean_columns
 from pipeline.core.statistics.sign_flips import Effect
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
@@ -28,13 +28,11 @@ def values_by_unit(evaluations: Evaluations, contrast: Contrast, model: str, con
     path = evaluations.path(axis, model, condition, "per_prompt.parquet")
     if path is None or shown.empty or axis not in UNITS or metric.startswith("gp_irt"):
         return None
-    table = pd.read_parquet(path)
-    if axis == "retention":
-        own = table[table["split"].isin([split] if split != "all" else mean_columns(table["split"].unique()))]
-        return own.set_index(["split", "item"])["value"].astype(float)
-    own = table if split in ("all", axis) else table[table["split"] == split]
-    unit = "family" if axis == "structured" else "prompt_id"
-    return own.groupby(unit, sort=True)[metric].mean().astype(float)
+    whole = split in ("all", axis)
+    unit, column = {"structured": ("family", metric), "retention": ("item", "value")}.get(axis, ("prompt_id", metric))
+    table = read_table(path, [unit, column, *([] if whole else ["split"])])
+    own = table if whole else table[table["split"] == split]
+    return own.groupby(unit, sort=True)[column].mean().astype(float)
 
 
 def _differences(contrast: Contrast, own: pd.Series, other: pd.Series) -> pd.Series:
@@ -75,8 +73,9 @@ def _recorded(runs: Sequence[Evaluations], contrast: Contrast, model: str) -> Ev
     if not estimates:
         return None
     low, high = intervals[0] if len(intervals) == 1 else (math.nan, math.nan)
-    effect = Effect(len(estimates), float(np.mean(estimates)), float(low), float(high))
-    return Evidence(effect, effect, "bootstrap of the change" if math.isfinite(effect.ci_low) else "none")
+    # No narrower interval was recorded, so the same one has to lie within a margin.
+    effect = Effect(len(estimates), float(np.mean(estimates)), float(low), float(high), math.nan, low, high)
+    return Evidence(effect, "bootstrap of the change" if math.isfinite(effect.ci_low) else "none")
 
 
 def _of_run(run: Evaluations, contrast: Contrast, model: str) -> pd.Series | None:
@@ -117,7 +116,7 @@ def same_prompts(runs: Sequence[Evaluations], further: Evaluations, model: str) 
         for axis in ("structured", "open", "novelty"):
             sides = [source.path(axis, model, "base", "per_prompt.parquet") for source in (run, further)]
             if None not in sides:
-                first, second = (set(pd.read_parquet(path, columns=["prompt_id"])["prompt_id"]) for path in sides)
+                first, second = (set(read_table(path, ["prompt_id"])["prompt_id"]) for path in sides)
                 if first != second:
                     raise ArtifactError(f"{model} was asked {len(first ^ second)} other prompts of {axis}")
 
@@ -144,7 +143,7 @@ def claims_records(runs: Mapping[str, Sequence[Evaluations]], seed: int) -> pd.D
                 {model: side(own.effect, contrast) for model, own in by_model.items()}
                 for contrast, by_model in zip(claim.contrasts, by_row, strict=True)
             ]
-            row = together(claim, rows, sides)
+            row = together(rows, sides)
             rows.append(row | {"primary_metric": "", "contrast": "together", "split": "", "margin": math.nan})
         records += [{"id": claim.name, "claim": claim.text, **row, "paper": claim.paper} for row in rows]
     order = [

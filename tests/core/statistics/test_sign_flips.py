@@ -19,19 +19,16 @@ def exact_p(differences, weights, mean=0.0):
 @pytest.mark.parametrize("weights", [np.full(8, 1 / 8), np.arange(1, 9) / 36])
 @pytest.mark.parametrize(
     "differences",
-    [
-        [0.3, -0.1, 0.2, 0.4, 0.1, -0.05, 0.25, 0.15],
-        [1, 0, 1, 1, -1, 0, 1, 1],
-        [2.0, -3.0, 0.5, 0.1, -0.2, 0.7, 0.4, -9],
-    ],
+    [[0.3, -0.1, 0.2, 0.4, 0.1, -0.05, 0.25, 0.15], [1, 0, 1, 1, -1, 0, 1, 1], [2, -3, 0.5, 0.1, -0.2, 0.7, 0.4, -9]],
 )
 def test_p_is_that_of_all_patterns_and_the_interval_where_it_turns(differences, weights):
     found = sign_flip_effect(np.array(differences, dtype=float), random_stream(0), weights)
     assert found.n == 8 and found.estimate == pytest.approx(weights @ differences)
     assert found.p == pytest.approx(exact_p(differences, weights))
     assert (found.p <= 0.05) == (not found.ci_low <= 0 <= found.ci_high)
-    for end, outwards in ((found.ci_low, -1e-6), (found.ci_high, 1e-6)):
-        assert exact_p(differences, weights, end + outwards) <= 0.05 < exact_p(differences, weights, end - outwards)
+    ends = ((0.05, found.ci_low, -1e-6), (0.05, found.ci_high, 1e-6), (0.1, found.low_90, -1e-6))
+    for level, end, outwards in (*ends, (0.1, found.high_90, 1e-6)):
+        assert exact_p(differences, weights, end + outwards) <= level < exact_p(differences, weights, end - outwards)
 
 
 def test_random_patterns_are_as_good_as_all():
@@ -45,7 +42,7 @@ def test_random_patterns_are_as_good_as_all():
 def test_too_few_pairs_have_no_interval_and_undefined_ones_are_left_out():
     few = sign_flip_effect(np.array([0.2, math.nan, 0.3, 0.2, 0.4, 0.1]), random_stream(0))
     assert (few.n, few.p) == (5, 2 / 2**5) and math.isnan(few.ci_low) and math.isnan(few.ci_high)
-    assert sign_flip_effect(np.zeros(8), random_stream(0)) == Effect(8, 0.0, 0.0, 0.0, 1.0)
+    assert sign_flip_effect(np.zeros(8), random_stream(0)) == Effect(8, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
     assert sign_flip_effect(np.array([math.nan]), random_stream(0)).n == 0
 
 
