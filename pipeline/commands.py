@@ -98,7 +98,7 @@ def _publish(parser: CommandParser) -> None:
     parser.add_argument("--output", type=Path, help="directory (default: published/MODEL-METHOD)")
     parser.add_argument("--repository", metavar="OWNER/NAME", help="on the hub; the card's code reads it from there")
     licence = "of the base checkpoint in the hub's terms, e.g. apache-2.0, where the checkpoint states none"
-    parser.add_argument("--licence", metavar="IDENTIFIER", help=licence)
+    parser.add_argument("--licence", "--license", metavar="IDENTIFIER", help=licence)
 
 
 def _public(parser: CommandParser) -> None:

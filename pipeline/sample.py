@@ -31,6 +31,7 @@ from pipeline.command import run_command
 from pipeline.commands import parse_arguments
 from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.params import Params, load_params
+from pipeline.core.laws.cells import line_of, line_shares
 from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
@@ -155,7 +156,11 @@ def compared_with_law(prompt: Prompt, weights: opening.Weights, params: Params, 
     rng = random_stream(params.seed, "floor", "structured", name, size)
     floors = perfect_sampler_replicates(prompt.law, size, params.evaluate.floor_replicates, rng)
     floor = (floors.mean(), *percentile_interval(floors))
-    return table, {
+    lines = {}
+    if not isinstance(prompt.law, FiniteLaw):
+        asked, shares = line_shares(prompt.law, result.samples)
+        lines = {"asked": line_of(asked, asked), "answers": line_of(shares, asked)}
+    return table, lines | {
         "normalised W1": "{:.3f} [{:.3f}, {:.3f}]".format(distance, *interval),
         f"a perfect sampler at N = {size:,}": "{:.3f}, 95% of them between {:.3f} and {:.3f}".format(*floor),
     }

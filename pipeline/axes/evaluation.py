@@ -91,7 +91,7 @@ class ModelEvaluation:
             self.add_table(condition, name, own.drop(columns="condition"))
 
     def write(self, output: Path) -> None:
-        """Write ``metrics.json``, the tables and a record of each condition below ``output``, and log the metrics."""
+        """Write ``metrics.json``, the tables and a record of each condition below ``output``, and print the metrics."""
         with atomic_directory(output) as directory:
             for name in self.conditions:
                 place = directory / name
@@ -106,9 +106,5 @@ class ModelEvaluation:
         rows = pd.DataFrame([row for own in self._metrics.values() for row in own])
         shown = rows[rows["family"] == ""]
         names = shown[["condition", "split", "metric"]].agg("/".join, axis=1)
-        # W&B draws no undefined number.
         headline = {name: float(value) for name, value in zip(names, shown["value"], strict=True) if pd.notna(value)}
-        with self._run.tracked() as tracking:
-            tracking.log(headline)
-            tracking.table("metrics", rows)
         print(f"{self._run.title}: {', '.join(f'{name} {value:.4f}' for name, value in headline.items())}")

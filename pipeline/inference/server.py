@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -24,6 +25,7 @@ from pipeline.inference.opening import context_length
 from pipeline.inference.protocol import ApiError, ChatRequest, parse_request, usage, written
 from pipeline.inference.token_stream import Job, Piece, SharedSteps
 
+MOST_BYTES = 2**20  # of a request
 UNLIMITED = 4096  # tokens of an answer at most where neither the request nor the checkpoint has a limit
 
 
@@ -43,7 +45,7 @@ class ModelServer:
     def application(self) -> Starlette:
         return Starlette(
             routes=[Route("/v1/models", self._models), Route("/v1/chat/completions", self._answer, methods=["POST"])],
-            exception_handlers={ApiError: _refusal, Exception: _refusal},
+            exception_handlers={ApiError: _refusal, HTTPException: _no_such_path, Exception: _refusal},
         )
 
     async def _models(self, request: Request) -> Response:
@@ -52,7 +54,7 @@ class ModelServer:
 
     async def _answer(self, request: Request) -> Response:
         try:
-            content = json.loads(await request.body())
+            content = json.loads(await _body(request))
             # JSON allows half a character, which no tokenizer takes.
             json.dumps(content, ensure_ascii=False).encode()
         except ValueError as error:
@@ -161,6 +163,25 @@ async def _events(
 
 def _as_api_error(error: Exception) -> ApiError:
     return error if isinstance(error, ApiError) else ApiError(500, "the server has failed; its log says why")
+
+
+async def _body(request: Request) -> bytes:
+    """The body of a request. Raises ApiError as soon as it is longer than any request that fits a model."""
+    declared, body = request.headers.get("content-length", "0"), b""
+    if not declared.isdecimal() or int(declared) <= MOST_BYTES:
+        async for part in request.stream():
+            body += part
+            if len(body) > MOST_BYTES:
+                break
+        else:
+            return body
+    raise ApiError(413, f"the body of the request has more than {MOST_BYTES:,} bytes")
+
+
+async def _no_such_path(request: Request, error: HTTPException) -> Response:
+    asked = f"{request.method} {request.url.path}"
+    there = "POST /v1/chat/completions and GET /v1/models are served"
+    return JSONResponse(ApiError(error.status_code, f"{asked} is not served; {there}").body, error.status_code)
 
 
 async def _refusal(request: Request, error: Exception) -> Response:

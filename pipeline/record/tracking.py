@@ -1,4 +1,5 @@
-"""Weights & Biases runs, one per stage and identity; offline without credentials, and never in the stage's way."""
+"""Weights & Biases runs, one for each training and one for the report; offline without credentials, and never in the
+stage's way."""
 
 import contextlib
 import netrc
@@ -8,8 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
-
-from tqdm import tqdm
 
 from pipeline.config.params import Params, TrackingConfig
 from pipeline.errors import first_line
@@ -70,12 +69,6 @@ class Run:
             # Written at once: a step that waits for the next one to end it would be lost when the process is killed.
             self._try(lambda run: run.log(dict(values), step=step, commit=True))
 
-    def bar(self, iterable: Iterable | None = None, **arguments: Any) -> tqdm:
-        """A tqdm bar."""
-        # In a log, one that is drawn ten times a second would make megabytes in an hour.
-        seldom = {} if sys.stderr.isatty() else {"mininterval": 30, "maxinterval": 60}
-        return tqdm(iterable, **seldom, **arguments)
-
     def table(self, name: str, frame: Any) -> None:
         """Log a pandas table."""
 
@@ -83,6 +76,32 @@ class Run:
             import wandb
 
             self.log({name: wandb.Table(dataframe=frame)}, step=self._last_step + 1)
+
+        self._try(add)
+
+    def image(self, name: str, path: Path) -> None:
+        """Log a picture, if it was drawn."""
+
+        def add(run: Any) -> None:
+            import wandb
+
+            self.log({name: wandb.Image(str(path))}, step=self._last_step + 1)
+
+        if path.exists():
+            self._try(add)
+
+    def artifact(self, name: str, paths: Iterable[Path]) -> None:
+        """Keep files and directories as an artifact of the run."""
+
+        def add(run: Any) -> None:
+            import wandb
+
+            made = wandb.Artifact(f"{name}-{run.id}", type=name)
+            for path in paths:
+                # One by one: for a directory W&B prints a line, though told to be silent.
+                for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+                    made.add_file(str(file), name=str(file.relative_to(path.parent)))
+            run.log_artifact(made)
 
         self._try(add)
 

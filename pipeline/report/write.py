@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pipeline.artifacts.atomic import atomic_entries
 from pipeline.axes import AXES, axis_modules
-from pipeline.axes.structured.tables import TESTS_TABLE as STRUCTURED_TESTS
-from pipeline.config.evaluation import PEOPLE_AXES, QUESTION_AXES, enabled_baselines
+from pipeline.config.evaluation import PEOPLE_AXES, enabled_baselines
 from pipeline.config.params import BASE, Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.report.ablations import Ablations, read_ablations
@@ -25,23 +24,28 @@ from pipeline.report.evaluations import (
 )
 from pipeline.report.figures.drawing import draw_all
 from pipeline.report.figures.method import method_drawings
-from pipeline.report.page.answers import Answer, page_answers
 from pipeline.report.page.page import FigureBlock, Section, report_page
+from pipeline.report.result import Result, headline, make_result, screen
 from pipeline.report.retention import retention_summary
 from pipeline.report.seeds import seed_tables
 from pipeline.report.settings import settings_tables
 from pipeline.report.table import Table, specified
-from pipeline.report.table_text import latex_document, to_markdown, write_table_texts
+from pipeline.report.table_text import latex_document, write_table_texts
 from pipeline.report.tracked_files import write_tracked_files
 from pipeline.report.transfer import GENERATIVE_SUMMARY, transfer_comparisons, transfer_tests_table
 
+SCREEN, FAILED = "result.txt", "FAILED"
 DEMO = "demo"  # experiment whose results are not the paper's
 DEMO_NOTE = "Demo: a small embedded model and stand-ins for data and evaluators; no result of the paper's experiment. "
 SYNTHETIC_NOTE = "Nobody was asked these questions: the counts of people's answers are synthetic. "
 REPORTS: dict[str, AxisReport] = {axis: module.REPORT for axis, module in axis_modules("report").items()}
 """What each axis shows."""
 SECTIONS = {
-    "summary": ("Summary", "Does fine-tuning on numbers carry over to language, and what does it cost elsewhere?"),
+    "result": ("Result", ""),
+    "summary": (
+        "Claims",
+        "What the paper claims, and what these models show; does calibration carry over to language, and what is lost?",
+    ),
     **{axis: (AXES[axis].title, report.explanation) for axis, report in REPORTS.items()},
     "seeds": (
         "Training seeds",
@@ -66,29 +70,30 @@ class Report:
     evaluations: Evaluations
     tables: list[Table]
     sources: list[Path]
+    headline: dict[str, float]
+    """Figures of the first screen by MODEL/CONDITION/SPLIT/METRIC."""
 
 
-def tables_and_answers(
-    context: ReportContext, seeds: Sequence[Evaluations]
-) -> tuple[dict[str, list[Table]], list[Answer]]:
-    """By section, all tables but those over seeds and of ablations; and the answers of the first screen."""
-    axes = {axis: report.make_tables(context) for axis, report in REPORTS.items()}
-    structured = next((table.frame for table in axes["structured"] if table.name == STRUCTURED_TESTS), None)
-    transfer = transfer_comparisons(context.params, context.evaluations)
+def make_tables(context: ReportContext, result: Result, seeds: Sequence[Evaluations]) -> dict[str, list[Table]]:
+    """By section, all tables but those over seeds and of ablations."""
     summary = [
         claims_table({model: seeds for model in context.names}, context.params.seed),
         specified(GENERATIVE_SUMMARY, context, context.conditions),
-        transfer_tests_table(context, transfer),
+        transfer_tests_table(context, transfer_comparisons(context.params, context.evaluations)),
         retention_summary(context),
     ]
-    method = settings_tables(context.params, context.prompts)
-    tables = {"summary": [table for table in summary if table is not None], **axes, "method": method}
-    return tables, page_answers(context, structured, transfer)
+    return {
+        "result": [] if result.table is None else [result.table],
+        "summary": [table for table in summary if table is not None],
+        **{axis: report.make_tables(context) for axis, report in REPORTS.items()},
+        "method": settings_tables(context.params, context.prompts),
+    }
 
 
 def _notes(params: Params, demo: set[str], seeds: Sequence[int], varied: str) -> dict[str, str]:
     """What is said before the note of every table of a section."""
-    notes = {name: DEMO_NOTE if name in demo else "" for name in SECTIONS}
+    # The page's head says so for the result.
+    notes = {name: DEMO_NOTE if name in demo - {"result"} else "" for name in SECTIONS}
     if len(seeds) > 1:
         title = SEED_TITLES[varied]
         for name in set(SECTIONS) - {"seeds", "ablation", "method"}:
@@ -111,10 +116,11 @@ def _shown(table: Table, evaluations: Evaluations, axis: str, note: str) -> Tabl
 
 
 def _draw(
-    context: ReportContext, ablations: Ablations, notes: Mapping[str, str], directory: Path
+    context: ReportContext, result: Result, ablations: Ablations, notes: Mapping[str, str], directory: Path
 ) -> dict[str, list[FigureBlock]]:
     """Draw the figures that there is something to show in; captions say what the notes of their section say."""
-    drawings = {axis: report.drawings(context) for axis, report in REPORTS.items() if report.drawings}
+    drawings = {"result": {"result": result.drawing}}
+    drawings |= {axis: report.drawings(context) for axis, report in REPORTS.items() if report.drawings}
     drawings |= {"ablation": ablations.drawings, "method": method_drawings(context.params.seed)}
     return {
         section: [
@@ -136,7 +142,7 @@ def write_report(
     other_seeds: Mapping[int, Evaluations] | None = None,
     varied: Sequence[str] = SEEDS,
 ) -> Report:
-    """Write a report into ``output``, and print its tables.
+    """Write a report into ``output``, and print its result, which is also ``tables/result.txt``.
 
     ``other_seeds`` are evaluations under other seeds; of the keys ``varied`` that differ the first tells seeds apart.
     """
@@ -152,19 +158,20 @@ def write_report(
         # Sweeps may train other models at the paper's scale.
         demo -= {"ablation"}
     notes = _notes(params, demo, list(seeds), varied[0])
+    result = make_result(context)
     with atomic_entries(output) as directory:
         for folder in ("tables", "figures"):
             (directory / folder).mkdir()
         evaluations.metrics[list(METRIC_COLUMNS)].to_csv(directory / "metrics.csv", index=False, encoding="utf-8")
         write_tracked_files(params, evaluations, adapters, directory)
-        tables, answers = tables_and_answers(context, list(seeds.values()))
+        tables = make_tables(context, result, list(seeds.values()))
         tables |= {"seeds": seed_tables(seeds, params, varied), "ablation": ablations.tables}
-        figures = _draw(context, ablations, notes, directory / "figures")
+        figures = _draw(context, result, ablations, notes, directory / "figures")
         sections = []
         for name, (title, explanation) in SECTIONS.items():
             shown = [_shown(table, evaluations, name, notes[name]) for table in tables[name]]
-            # Some sections are there only where somebody asked for them.
-            if shown or name in params.axes or name not in ("seeds", "laws", *QUESTION_AXES):
+            # What nobody asked for is not there.
+            if shown or name in (*params.axes, "result", "summary", "ablation", "method"):
                 sections.append(Section(name, title, explanation, shown, figures.get(name, [])))
         shown = [table for section in sections for table in section.tables]
         for table in shown:
@@ -172,11 +179,15 @@ def write_report(
         document = latex_document(table.name for table in shown)
         (directory / "tables" / "all_tables.tex").write_text(document, encoding="utf-8")
         missing = missing_evaluations(context, ablations.missing)
-        page = report_page(context, sections, answers, missing, provenance, list(seeds), varied[0])
+        page = report_page(context, sections, result, missing, provenance, list(seeds), varied[0])
         (directory / "index.html").write_text(page, encoding="utf-8")
-    print("\n".join([*map(to_markdown, shown), *missing, f"report: {output / 'index.html'}"]))
+        failed = [sentence for sentence in missing if sentence.startswith(FAILED)]
+        text = screen(result, [*failed, f"Page: {output / 'index.html'}"])
+        (directory / "tables" / SCREEN).write_text(text, encoding="utf-8")
+    print(text, end="")
     # The metrics alone: provenance files hold times, by which the same report would be another run.
-    return Report(evaluations, shown, [Path(path).with_name("metrics.json") for path in provenance])
+    sources = [Path(path).with_name("metrics.json") for path in provenance]
+    return Report(evaluations, shown, sources, headline(result))
 
 
 def missing_evaluations(context: ReportContext, sweeps: Sequence[str]) -> list[str]:
@@ -199,5 +210,5 @@ def missing_evaluations(context: ReportContext, sweeps: Sequence[str]) -> list[s
         "axes without any evaluation": [axis for axis in nothing if axis in params.axes],
         "ablations not run (`make ablations` runs them at the demo's scale)": sweeps,
     }
-    failed = [f"FAILED: {key.axis} of {key.model} {key.condition}: {why}" for key, why in evaluations.failed.items()]
+    failed = [f"{FAILED}: {key.axis} of {key.model} {key.condition}: {why}" for key, why in evaluations.failed.items()]
     return [*failed, *(f"{what}: {', '.join(names)}" for what, names in listed.items() if names)]

@@ -79,15 +79,17 @@ def record_paths(node: StageNode, params: Params) -> list[Path]:
 def spent_table(params: Params, project: Path) -> pd.DataFrame:
     """One row per run that has left a record; what that does not tell is NaN. Raises ArtifactError for a broken one."""
     prices, rows = Prices(params, project), []
-    for node in StageGraph(params, PIECES).values():
+    for name, node in StageGraph(params, PIECES).items():
         written = [path for path in record_paths(node, params) if (project / path).is_file()]
-        if not written:
+        # What is off leaves a record that says so, and no cost.
+        if not written or why_off(node.stage, params):
             continue
         # The last one has all of the run's time.
         record = read_json(project / written[-1])
         processes = record.get("distributed", {}).get("num_processes", 1)
         rows.append(
             {
+                "run": name,
                 "stage": node.stage.name,
                 "model": node.model or "(shared)",
                 "condition": node.row.get("condition", ""),
@@ -122,7 +124,12 @@ def spent(params: Path, csv: Path | None) -> None:
     config = load_params(params)
     table = spent_table(config, params.resolve().parent)
     _write(table, csv)
-    print(f"Experiment {config.experiment}: records of {len(table)} of {len(StageGraph(config))} runs\n")
+    graph = StageGraph(config, PIECES)
+    done = set() if table.empty else set(table["run"])
+    missing = [name for name, node in graph.items() if name not in done and not why_off(node.stage, config)]
+    print(f"Experiment {config.experiment}: records of {len(table)} runs; {len(missing)} have none\n")
+    if missing:
+        print(f"without a record: {', '.join(missing)}\n")
     if table.empty:
         return
     for by in (["stage", "model", "condition"], ["stage"], ["all"]):

@@ -5,13 +5,17 @@ lock while a stage's command runs. A plain ``dvc repro`` would walk through comm
 another stage is reading.
 """
 
+import re
 import sys
 import time
 from collections.abc import Collection
 from pathlib import Path
 from subprocess import Popen
+from typing import NamedTuple
 
-from tqdm import tqdm
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
 
 from pipeline.artifacts.locks import exclusive
 from pipeline.command import RESUMES, run_command
@@ -20,10 +24,40 @@ from pipeline.compose import check
 from pipeline.config.params import load_params
 from pipeline.dag.graph import StageGraph, stages_out_of_date
 from pipeline.dag.launch import thread_share
+from pipeline.dag.tables import why_off
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.runs.dvc_process import end, last_error, remove_broken_rwlock, start_dvc
 
-LOGS, SECONDS_BETWEEN_LOOKS = Path("outputs/parallel"), 0.05
+LOGS, SECONDS_BETWEEN_LOOKS = Path("outputs/parallel"), 0.1
+BAR = re.compile(r"(\d+)/(\d+) \[[^<\]]*<([\d:?]+), *[\d.?]+(?:s/)?([a-z ]+?)(?:/s)?(?:, ([^\]]*))?\]")
+"""A tqdm bar in a log: done, total, time left, unit, and what it says more."""
+
+
+class Running(NamedTuple):
+    """The process of a stage, its log and how long that was before, its GPUs, and when it started."""
+
+    process: Popen
+    log: Path
+    log_size: int
+    gpus: list[int]
+    started: float
+
+    @property
+    def log_text(self) -> str:
+        return self.log.read_bytes()[self.log_size :].decode(errors="replace")
+
+    @property
+    def progress(self) -> str:
+        """What its last progress bar says, e.g. "step 120 of 300, loss=0.41, 01:05 left"; empty without one."""
+        bars = BAR.findall(self.log_text[-2000:])
+        if not bars:
+            return ""
+        done, total, left, unit, more = bars[-1]
+        return ", ".join(filter(None, [f"{unit} {done} of {total}", more, f"{left} left" if left != "?" else ""]))
+
+
+def clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def log_of(name: str) -> Path:
@@ -35,12 +69,20 @@ class Runner:
     """Runs the stages ``pending`` of ``graph``, in its order, while there are places, and ``gpus`` if given."""
 
     def __init__(
-        self, graph: StageGraph, pending: Collection[str], jobs: int, gpus: Collection[int] | None, processes: int
+        self,
+        graph: StageGraph,
+        pending: Collection[str],
+        jobs: int,
+        gpus: Collection[int] | None,
+        processes: int,
+        off: Collection[str] = (),
     ):
-        self._graph, self._jobs, self._free_gpus = graph, jobs, None if gpus is None else sorted(gpus)
+        """``off`` are stages that only say so: those that are ready run in one DVC process."""
+        self._graph, self._off, self._jobs = graph, off, jobs
+        self._free_gpus = None if gpus is None else sorted(gpus)
         self._gpus_by_device = {"none": 0, "gpu": 1, "training": processes}
         self.waiting = [name for name in graph.closure(pending) if name in pending]
-        self.running: dict[str, tuple[Popen, int, list[int]]] = {}  # process, size of its log before, and GPUs
+        self.running: dict[str, Running] = {}
         self.done: list[str] = []
         self.failed: list[str] = []
         self.skipped: list[str] = []
@@ -48,10 +90,13 @@ class Runner:
     def start_ready(self) -> None:
         """Start stages whose inputs and GPUs are there, up to the number of jobs."""
         reserved, unfinished = False, {*self.waiting, *self.running}
-        for name in [name for name in self.waiting if not self._graph.upstream(name) & unfinished]:
-            if len(self.running) >= self._jobs:
+        ready = [name for name in self.waiting if not self._graph.upstream(name) & unfinished]
+        together = [name for name in ready if name in self._off]
+        for name in [name for name in ready if name not in together[1:]]:
+            if len({id(running.process) for running in self.running.values()}) >= self._jobs:
                 return
-            count, gpus = self._gpus_by_device[self._graph[name].stage.device], []
+            device = "none" if name in self._off else self._graph[name].stage.device
+            count, gpus = self._gpus_by_device[device], list[int]()
             environment = thread_share(self._jobs * max(count, 1))
             if self._free_gpus is not None:
                 if count and (reserved or len(self._free_gpus) < count):
@@ -61,16 +106,17 @@ class Runner:
                 gpus, self._free_gpus = self._free_gpus[:count], self._free_gpus[count:]
                 # A stage without a model sees none, rather than all.
                 environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
-            log = log_of(name)
+            names, log = together if name in together else [name], log_of(name)
             log_size = log.stat().st_size if log.exists() else 0
-            process = start_dvc(Path(), ["repro", "--single-item", name], log, environment)
-            self.waiting.remove(name)
-            self.running[name] = process, log_size, gpus
+            process = start_dvc(Path(), ["repro", "--single-item", *names], log, environment)
+            for started in names:
+                self.waiting.remove(started)
+                self.running[started] = Running(process, log, log_size, gpus, time.monotonic())
 
     def finish(self, name: str, succeeded: bool) -> list[str]:
         """Note how a stage ended; of a failed one, the stages that are skipped with it."""
         if self._free_gpus is not None:
-            self._free_gpus = sorted([*self._free_gpus, *self.running[name][2]])
+            self._free_gpus = sorted([*self._free_gpus, *self.running[name].gpus])
         del self.running[name]
         (self.done if succeeded else self.failed).append(name)
         behind = set() if succeeded else self._graph.downstream([name])
@@ -79,30 +125,45 @@ class Runner:
         self.skipped += lost
         return lost
 
-    def _collect(self, progress: tqdm) -> None:
-        for name, (process, log_size, _) in list(self.running.items()):
-            if (status := process.poll()) is None:
+    def _collect(self, console: Console) -> None:
+        for name, running in list(self.running.items()):
+            if (status := running.process.poll()) is None:
                 continue
             lost = self.finish(name, status == 0)
-            progress.update(1 + len(lost))
             if status != 0:
-                reason = last_error(log_of(name).read_bytes()[log_size:].decode(errors="replace"))
                 behind = f"; {len(lost)} stages that wait for it are skipped" if lost else ""
-                progress.write(f"FAILED {name}: {reason}; log: {log_of(name)}{behind}", file=sys.stderr)
+                line = f"FAILED {name}: {last_error(running.log_text)}; log: {running.log}{behind}"
+            else:
+                line = f"[{self._ended}/{self._total}] {name}, {clock(time.monotonic() - running.started)}"
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    @property
+    def _ended(self) -> int:
+        return len([*self.done, *self.failed, *self.skipped])
+
+    def _shown(self, started: float) -> Table:
+        """A line for all stages, and one for each that runs: what it does, how far it is, and how long it will take."""
+        lines = Table.grid(padding=(0, 2))
+        for name, running in self.running.items():
+            parts = [self._graph[name].stage.description, running.progress or clock(time.monotonic() - running.started)]
+            lines.add_row(name, ": ".join(filter(None, parts)))
+        whole = Table.grid()
+        whole.add_row(f"{self._ended} of {self._total} stages, {clock(time.monotonic() - started)}")
+        whole.add_row(lines)
+        return whole
 
     def run(self) -> None:
         """Run until nothing is left; what runs is ended where this process is interrupted."""
-        # No time that is left: what stages take differs by hundreds.
-        shown = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
-        with tqdm(total=len(self.waiting), desc="stages", bar_format=shown) as progress:
+        started, console = time.monotonic(), Console(stderr=True)
+        self._total = len(self.waiting)
+        with Live(get_renderable=lambda: self._shown(started), console=console, transient=True) as live:
             try:
                 while self.waiting or self.running:
                     self.start_ready()
-                    progress.set_postfix_str(" ".join(sorted(self.running)[:3]), refresh=False)
                     time.sleep(SECONDS_BETWEEN_LOOKS)
-                    self._collect(progress)
+                    self._collect(live.console)
             except BaseException:
-                end(*(process for process, *_ in self.running.values()))
+                end(*{id(running.process): running.process for running in self.running.values()}.values())
                 print(f"interrupted; {RESUMES}", file=sys.stderr)
                 raise
 
@@ -120,7 +181,8 @@ def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
         wanted = set(graph.closure(graph.select(targets) if targets else list(graph)))
         stale = graph.downstream(stages_out_of_date(Path()) & wanted) & wanted
         print(f"{len(stale)} of {len(wanted)} stages may be out of date", file=sys.stderr)
-        runner = Runner(graph, stale, jobs, gpus, processes)
+        off = {name for name in graph if why_off(graph[name].stage, params)}
+        runner = Runner(graph, stale, jobs, gpus, processes, off)
         runner.run()
     done, failed, skipped = map(len, (runner.done, runner.failed, runner.skipped))
     print(f"{done} done, {failed} failed, {skipped} skipped", file=sys.stderr)

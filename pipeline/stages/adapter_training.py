@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tqdm import tqdm
-
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.model_report import model_revision
 from pipeline.config.conditions import training_settings
@@ -20,6 +18,7 @@ from pipeline.core.random_streams import random_stream, stream_seed
 from pipeline.core.training.examples import Draw, Example, training_steps
 from pipeline.dag.execution import StageRun
 from pipeline.errors import ConfigError
+from pipeline.record.progress import progress_bar
 from pipeline.record.tracking import Run
 
 if TYPE_CHECKING:
@@ -99,12 +98,16 @@ def train_adapter(
         num_steps, terms = _terms(config, model, method, prompts, targets, encode)
         if open_anchors is not None:
             terms.append(open_anchors(tokenizer, encode, num_steps))
-        progress = stack.enter_context(tqdm(total=num_steps, desc=run.title, unit="step", disable=not group.is_main))
+        progress = stack.enter_context(
+            progress_bar(total=num_steps, desc=run.title, unit="step", disable=not group.is_main)
+        )
 
         def on_step(entry: dict) -> None:
             progress.update()
             progress.set_postfix(loss=f"{entry['loss']:.4f}")
-            logged = entry | {"tokens_per_second": entry["tokens"] / entry["seconds"]}
+            measured = run.record.usage.measured()
+            memory = measured["peak_gpu_memory_bytes"] or measured["peak_memory_bytes"]
+            logged = entry | {"tokens_per_second": entry["tokens"] / entry["seconds"], "memory_gb": memory / 1e9}
             tracking.log({f"train/{key}": value for key, value in logged.items() if key != "step"}, step=entry["step"])
 
         log = fit.fit(

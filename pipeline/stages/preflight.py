@@ -9,6 +9,7 @@ from pipeline.artifacts.prompts import read_requests
 from pipeline.artifacts.storage import write_json
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.sampling.conditioned_engine import open_engine
+from pipeline.record.progress import progress_bar
 
 if TYPE_CHECKING:
     from pipeline.engines.sampling.preflight_law import LawCheck
@@ -54,8 +55,7 @@ def main(
     # Without families there are no structured prompts.
     read = (read_requests(*prompts), read_requests(open_prompts))
     tables = [{row.prompt_id: row.text for row in table} for table in read if table]
-    with run.tracked() as tracking:
-        progress = tracking.bar(total=len(CHECKS), desc=run.title, unit="check")
+    with progress_bar(total=len(CHECKS), desc=run.title, unit="check") as progress:
         numbers["adapter"], checks = _check_weights(run, model, model_revision(model_report), tables)
         progress.update(2)
         # The model that was checked makes room for the engine's.
@@ -70,7 +70,6 @@ def main(
         probe = next(iter(tables[0].values()))
         engine = open_engine(config, model, "base", model_report, model_report, probe)
         numbers["laws"] = preflight_law.check_laws(engine, checks, seed=config.seed, model=model, relative_error=error)
-        tracking.log({"laws/p_value": numbers["laws"]["p_value"]})
         progress.update()
     write_json(details, {"model": model, "engine": config.engine.kind, **numbers})
     # Nothing in it changes when the checks are passed again or by another engine, so stages behind it stay up to date

@@ -11,8 +11,10 @@ def main(run: StageRun, evals: list[Path], adapters: list[Path], prompts: list[P
     report = write_report(run.params, evals, prompts, metrics.parent, adapters)
     run.inputs = report.sources
     with run.tracked() as tracking:
-        tracking.log({"tables": len(report.tables), "evaluations": len(report.evaluations.existing)})
+        tracking.log(report.headline)
         tracking.table("metrics", report.evaluations.metrics)
+        tracking.image("result", metrics.parent / "figures" / "result.png")
+        tracking.artifact("report", [metrics, metrics.parent / "tables"])
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from tqdm import tqdm
 from pipeline.artifacts.storage import sha256_json
 from pipeline.dag.execution import StageRun
 from pipeline.errors import ArtifactError, ModelError, storage_error
+from pipeline.record.progress import progress_bar
 
 Item = TypeVar("Item")
 Compute = Callable[[dict[str, Item]], Iterable[Mapping[str, Any]]]
@@ -73,11 +74,11 @@ def resumable(
     size: Callable[[Any], int] = lambda value: 1,
     **bar: Any,
 ) -> Iterator[ResumableMap]:
-    """A map with a tracked progress bar; outputs are to be written inside the context, whose good end removes the
+    """A map with a progress bar; outputs are to be written inside the context, whose good end removes the
     unfinished work. ``suffix`` as in ``scratch``."""
     bar |= {"desc": run.title, "unit": unit, "total": total}
     # The bar is closed before an error is said, which it would be drawn over.
-    with run.scratch(suffix) as scratch, run.tracked() as tracking, tracking.bar(**bar) as shown:
+    with run.scratch(suffix) as scratch, progress_bar(**bar) as shown:
         yield ResumableMap(scratch / "values.jsonl", shown, size)
 
 

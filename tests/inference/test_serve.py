@@ -152,6 +152,12 @@ def test_errors_have_openais_format(address, chat, loaded):
             urllib.request.urlopen(urllib.request.Request(f"{address}/chat/completions", body))
         assert refused.value.code == 400
         assert set(json.loads(refused.value.read())["error"]) == {"message", "type", "param", "code"}
+    # Refused by its length, before it is sent; and a path that does not exist by what does.
+    for path, length, code in (("chat/completions", 10**9, 413), ("completions", 2, 404)):
+        request = urllib.request.Request(f"{address}/{path}", b"{}", {"Content-Length": str(length)})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=5)
+        assert refused.value.code == code and "message" in json.loads(refused.value.read())["error"]
     hook = loaded.model.register_forward_pre_hook(lambda *_: 1 / 0)
     with pytest.raises(openai.InternalServerError, match="the server has failed"):
         chat()

@@ -159,7 +159,7 @@ def test_tables_of_one_seed_and_over_all(values, prompts, capsys):
     text = (tables / "seed_values.md").read_text(encoding="utf-8")
     assert note not in text and "Differing: train_seed. The same: seed, sampling_seed." in text
     page = Path("elsewhere/index.html").read_text(encoding="utf-8")
-    assert "Training seed 0 alone, but for the" in page and "<h2>Training seeds</h2>" in page
+    assert 'training seed 0 (<a href="#seeds">all: 0, 1</a>)' in page and "<h2>Training seeds</h2>" in page
     assert "sweeps/s/seed1/artifacts/evals/structured/alpha/base/provenance.json" in page
     chosen = [f"metric={W1}", "split=ood", "condition=soft"]
     origin = trace_cell(tables / "seed_differences.csv", chosen, None)

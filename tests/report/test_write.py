@@ -46,16 +46,14 @@ def test_prompt_formats_are_told_and_never_mixed(tmp_path, two_models, prompts):
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_what_is_missing_is_said(tmp_path, two_models, prompts, capsys):
+def test_what_is_missing_is_said(tmp_path, two_models, prompts):
     structured(tmp_path / "evals", "alpha", "base", 0.4, prompts[0])
     mcq(tmp_path / "evals", "beta", "hard", 50)
     write_report(load_params(two_models), [tmp_path / "evals"], [prompts[1]], tmp_path / "reports")
-    printed = capsys.readouterr().out
+    printed = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
     assert "missing evaluations: alpha hard (mcq, structured), alpha soft (mcq, structured)" in printed
     assert "beta ssot (structured)" in printed
-    assert "axes without any evaluation: open, novelty, retention, paloma, anchors\n" in printed
-    page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
-    assert "axes without any evaluation: open" in page
+    assert "axes without any evaluation: open, paloma, anchors<" in printed
     assert not (tmp_path / "reports" / "tables" / "table10.csv").exists()
 
 
@@ -87,7 +85,7 @@ def test_a_report_has_the_configured_methods_in_their_order(tmp_path, two_models
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_ablations_stand_in_the_report_with_their_sources(tmp_path, prompts, two_models, capsys):
+def test_ablations_stand_in_the_report_with_their_sources(tmp_path, prompts, two_models):
     members, path = prompts
     structured(tmp_path / "evals", "alpha", "base", 0.4, members)
     for seed in (0, 1):
@@ -95,10 +93,10 @@ def test_ablations_stand_in_the_report_with_their_sources(tmp_path, prompts, two
             write_cell(tmp_path / "sweeps", SOFT_GRANULARITY, setting, seed, value + seed / 100)
     arguments = (load_params(two_models), [tmp_path / "evals"], [path], tmp_path / "reports")
     write_report(*arguments, sweeps=tmp_path / "sweeps")
-    assert "): construction_cost (Table 24), hard_ablation (Table 26)" in capsys.readouterr().out
     text = (tmp_path / "reports" / "tables" / "table25.md").read_text(encoding="utf-8")
     # The cells are of another model than the demo's.
     assert "beyond seed noise" in text and "Demo" not in text
     page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
+    assert "): construction_cost (Table 24), hard_ablation (Table 26)" in page
     cell = next((tmp_path / "sweeps").glob("*/*/artifacts/evals/structured/embedded/soft/provenance.json"))
     assert f"<code>{cell}</code>" in page

@@ -159,7 +159,7 @@ def test_each_stage_runs_once_behind_what_it_waits_for(seed):
     pending = graph.downstream(random.sample(sorted(graph), random.randint(1, len(graph))))
     runner = Runner(graph, pending, random.randint(1, 3), None, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.runs.parallel.start_dvc", lambda *_: None)
+        patch.setattr("pipeline.runs.parallel.start_dvc", lambda *_: object())
         while runner.waiting:
             runner.start_ready()
             assert runner.running, "nothing runs and nothing can start"

@@ -79,7 +79,7 @@ def preload() -> None:
     """Load the libraries and the project's modules, parse the code of every stage, look up versions; drawing once makes
     matplotlib's list of fonts.
     """
-    for name in ("datasets", "hydra", "peft", "plotly.offline", "scipy.stats", "torch"):
+    for name in ("datasets", "hydra", "peft", "scipy.stats", "torch"):
         importlib.import_module(name)
     transformers = importlib.import_module("transformers")
     assert all(getattr(transformers, name) for name in LAZY)

@@ -10,6 +10,7 @@ from pipeline.axes.open.open_ended import law_entropy, leading_tokens
 from pipeline.config.conditions import adapter_directory
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
+from pipeline.record.progress import progress_bar
 
 
 def main(
@@ -22,10 +23,9 @@ def main(
     adapter = adapter_directory(condition, weights)
     opened = open_model(run.params.models[model], model_report, adapter, requests[0].text)
     logits_at = position_logits(opened.model)
-    with run.tracked() as tracking:
-        for request in tracking.bar(requests, desc=run.title, unit="prompt"):
-            law = first_step_law(logits_at, opened.encode(request.text), opened.device)
-            rows.append((request.prompt_id, *leading_tokens(law), law_entropy(law), len(law)))
+    for request in progress_bar(requests, desc=run.title, unit="prompt"):
+        law = first_step_law(logits_at, opened.encode(request.text), opened.device)
+        rows.append((request.prompt_id, *leading_tokens(law), law_entropy(law), len(law)))
     run.write_table(output, pd.DataFrame(rows, columns=list(FIRST_STEP_COLUMNS)))
     run.write_record(num_prompts=len(rows))
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from pipeline.core.laws.family import Family, Law, count, counts, linear, listed, log, positive, probability, real
-from pipeline.errors import DomainError
+from pipeline.errors import DomainError, did_you_mean
 
 
 def _scipy(name: str, **kwargs: float) -> Law:
@@ -226,4 +226,5 @@ def get_family(family_id: str) -> Family:
     try:
         return FAMILIES[family_id]
     except KeyError:
-        raise DomainError(f"unknown family {family_id!r}; known families: {', '.join(FAMILIES)}") from None
+        nearest = did_you_mean(family_id, FAMILIES)
+        raise DomainError(f"unknown family {family_id!r}; {nearest}known families: {', '.join(FAMILIES)}") from None

@@ -9,16 +9,12 @@ import pandas as pd
 
 from pipeline.artifacts.storage import read_table
 from pipeline.config.evaluation import BASELINES
+from pipeline.core.laws.cells import edges_of, law_cells
 from pipeline.core.laws.families import get_family
 from pipeline.core.laws.family import Law
-from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt
 from pipeline.report.evaluations import Evaluations
 
-CELLS = 40  # cells of a continuous law
-MAX_INTEGER_CELLS = 120
-MARGIN = 0.5  # how far the view reaches beyond the target's central 90%, in units of its width Q95 - Q05
-TAIL = 0.001  # the view never leaves the target's quantiles at this level and its complement
 PROMPTS_PER_FAMILY = 6
 NUMBERS = {
     "n": "num_samples",
@@ -30,27 +26,6 @@ NUMBERS = {
     "kl": "logit_kl_nats",
 }
 """Columns of ``per_prompt`` that are shown; an evaluation of samples alone lacks some."""
-
-
-def law_cells(law: Law) -> np.ndarray:
-    """Ends of the cells that a law is drawn in, float64[cells + 1]: its central 90% and half as much on either side.
-
-    Cell j of an integer law holds the integers in (ends[j], ends[j + 1]].
-    """
-    low, first, last, high = quantile(law, np.array([TAIL, 0.05, 0.95, 1 - TAIL]))
-    width = last - first
-    low, high = max(low, first - MARGIN * width), min(high, last + MARGIN * width)
-    if not law.integer:
-        return np.linspace(low, high, CELLS + 1)
-    lower, upper = law.support
-    low, high = max(math.floor(low) - 1, lower), min(math.ceil(high) + 1, upper)
-    step = math.ceil((high - low + 1) / MAX_INTEGER_CELLS)
-    return low - 1.0 + step * np.arange(math.ceil((high - low + 1) / step) + 1)
-
-
-def edges_of(law: Law, ends: np.ndarray) -> np.ndarray:
-    """Where the cells are drawn and samples are counted: half-way between the integers of an integer law."""
-    return ends + 0.5 if law.integer else ends
 
 
 def exact_masses(law: Law, ends: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[float] | None:

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader
-from plotly.offline import get_plotlyjs
 
 from pipeline.axes.registry import METRICS, SPLIT_TITLES
 from pipeline.config.seeds import SEED_TITLES
 from pipeline.config.training import TARGETS
 from pipeline.report.evaluations import ReportContext
 from pipeline.report.figures.drawing import condition_colors
-from pipeline.report.page.answers import Answer
 from pipeline.report.page.explorer import explorer_payload
+from pipeline.report.result import Result
 from pipeline.report.settings import unseen_place
 from pipeline.report.table import FAILED, MISSING, Table
 
@@ -62,7 +61,7 @@ def column_classes(table: Table) -> list[str]:
 def report_page(
     context: ReportContext,
     sections: Sequence[Section],
-    answers: Sequence[Answer],
+    result: Result,
     missing: Sequence[str],
     provenance: Mapping[str, Mapping],
     seeds: Sequence[int] = (),
@@ -84,7 +83,7 @@ def report_page(
         methods=context.methods,
         further_methods=[name for name in context.methods if name not in TARGETS],
         unseen_place=unseen_place(params),
-        answers=answers,
+        result=result,
         explorer=explorer,
         sections=sections,
         missing=missing,
@@ -92,7 +91,6 @@ def report_page(
         definitions=[metric for name, metric in METRICS.items() if name in shown],
         provenance=provenance,
         data_json=embedded_json({**explorer, **look}),
-        plotly=get_plotlyjs(),
         page_css=(TEMPLATES / "page.css").read_text(),
         page_js=(TEMPLATES / "page.js").read_text(),
     )

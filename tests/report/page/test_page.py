@@ -1,4 +1,4 @@
-"""The page: its answers, the data of its interactive view, and that it is safe and self-contained."""
+"""The page: the data of its interactive view, and that it is safe and self-contained."""
 
 import json
 import math
@@ -9,20 +9,15 @@ import pandas as pd
 import pytest
 
 from pipeline.config.params import load_params
+from pipeline.core.laws.cells import edges_of, law_cells
 from pipeline.core.laws.family import Law
 from pipeline.core.prompts.structured import build_split
-from pipeline.core.statistics.condition_tests import TESTED
 from pipeline.report.evaluations import ReportContext, read_evaluations
-from pipeline.report.page.answers import effects, page_answers
-from pipeline.report.page.explorer import (
-    edges_of,
-    exact_masses,
-    explorer_payload,
-    law_cells,
-)
+from pipeline.report.page.explorer import exact_masses, explorer_payload
 from pipeline.report.page.page import Section, embedded_json, report_page
+from pipeline.report.result import make_result
 from pipeline.report.table import Cell, Table
-from tests.report.conftest import CONDITIONS, W1, context_of, metric_row, structured, write_fabricated
+from tests.report.conftest import CONDITIONS, W1, metric_row, structured, write_fabricated
 
 POISSON = Law("poisson", {"mu": 4.0})
 NORMAL = Law("norm", {"loc": 3.0, "scale": 2.0})
@@ -32,26 +27,6 @@ CAUCHY = Law("cauchy", {"loc": 0.0, "scale": 1.0})
 @pytest.fixture(scope="module")
 def params(two_models):
     return load_params(two_models)
-
-
-def test_answers_are_effects_and_counts_of_tests(params):
-    rows = [
-        metric_row("structured", model, condition, "ood", TESTED[0], value, floor=0.02)
-        for model, condition, value in (("alpha", "base", 0.4), ("beta", "base", 0.2), ("alpha", "soft", 0.1))
-    ]
-    context = context_of(params, rows)
-    title = "W1 on the PIT scale, invalid answers counted"
-    text = f"{title}, OOD: base 0.3000, soft 0.1000 (a perfect sampler: 0.0200), medians over 2 models."
-    assert effects(context, "structured", "ood", TESTED[0]) == text
-    tests = pd.DataFrame(
-        {"verdict": ["better", "better", "cannot tell"], "metric": TESTED[0], "against": ["base"] * 2 + ["soft"]}
-    )
-    transfer = tests.assign(split=["curated", "all", "all"])
-    calibration, cost, language = page_answers(context, tests, transfer)
-    assert calibration.sentences == [text, "Paired tests against base: 2 better."]
-    assert cost.sentences == ["Not evaluated."]
-    # Splits of NoveltyBench are secondary.
-    assert language.sentences == ["Paired tests against base: 1 better."]
 
 
 def test_cells_reach_beyond_the_central_90_percent():
@@ -99,7 +74,7 @@ def page(tmp_path_factory, params, prompts):
     context = ReportContext(params, read_evaluations(root), prompts[0])
     table = Table("list", "A & b", ["Name", "n"], [["<a_b>", Cell("[1]", "(2)", "from \"x'")]], 1, pd.DataFrame())
     sections = [Section("structured", "Structured", "Numbers.", [table])]
-    return report_page(context, sections, [], [], context.evaluations.provenance)
+    return report_page(context, sections, make_result(context), [], context.evaluations.provenance)
 
 
 def test_tables_are_escaped(page):
@@ -112,7 +87,7 @@ def test_one_file_that_asks_for_nothing_and_whose_anchors_exist(page):
     links = re.findall(r'(?:src|href)="([^"]*)"', text)
     assert {link for link in links if link.startswith("http")} == {"https://arxiv.org/abs/2605.11845"}
     assert "<link" not in text and "@import" not in text and not re.search(r"<script[^>]+src", page)
-    assert "default-src 'none'" in text and page.count("<script") == page.count("</script>") == 3
+    assert "default-src 'none'" in text and page.count("<script") == page.count("</script>") == 2
     assert all(f'id="{link[1:]}"' in text for link in links if link.startswith("#"))
     data = json.loads(re.search(r'id="explorer-data">(.*?)</script>', page, re.DOTALL)[1])
     assert set(data["results"]["alpha"]) == {"base"}

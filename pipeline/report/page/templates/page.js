@@ -20,13 +20,24 @@
   const models = Object.keys(data.models).filter((model) => data.results[model]);
   if (!prompts.length || !models.length) return;
   const [chooseModel, choosePrompt] = [element("choose-model"), element("choose-prompt")];
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const number = (value, digits = 3) => (value === null || value === undefined ? "—" : value.toFixed(digits));
 
-  // Heights over cells of equal width as the corners of a step line.
-  function steps(name, edges, heights, line, more = {}) {
-    return { type: "scatter", mode: "lines", name, x: edges, y: [...heights, heights[heights.length - 1]],
-      line: { shape: "hv", ...line }, ...more };
+  const [WIDTH, HEIGHT, LEFT, BOTTOM] = [900, 320, 46, 24];
+  const hidden = new Set();
+
+  function svg(name, attributes, text = "") {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.textContent = text;
+    return made;
+  }
+
+  // Five round numbers from 0 to the top, or between two ends.
+  function ticks(low, high) {
+    const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
+    const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
+    const first = Math.ceil(low / step);
+    return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, place) => Number(((first + place) * step).toPrecision(6)));
   }
 
   function found() {
@@ -34,28 +45,51 @@
       .filter(([, result]) => result);
   }
 
+  // Each law and sample as heights over the same cells.
   function drawPlot() {
     const { edges, target, title } = data.prompts[choosePrompt.value];
-    const traces = found().flatMap(([condition, { samples, exact }]) => [
-      ...(samples ? [steps(`${condition}, samples`, edges, samples, { color: data.colors[condition], width: 1.3 },
-        { fill: "tozeroy", fillcolor: `${data.colors[condition]}22` })] : []),
-      ...(exact ? [steps(`${condition}, exact law`, edges, exact, { color: data.colors[condition], width: 2, dash: "dot" })] : []),
+    const curves = found().flatMap(([condition, { samples, exact }]) => [
+      ...(samples ? [{ name: `${condition}, samples`, heights: samples, colour: data.colors[condition], kind: "samples" }] : []),
+      ...(exact ? [{ name: `${condition}, exact law`, heights: exact, colour: data.colors[condition], kind: "exact" }] : []),
     ]);
-    traces.push(steps("target", edges, target, { color: colour("ink"), width: 2 }));
-    // A collapsed model would flatten everything else; the axis can be dragged.
-    const top = 3 * Math.max(...target);
-    const highest = Math.max(...traces.flatMap((trace) => trace.y));
-    const axis = { gridcolor: colour("line"), zerolinecolor: colour("line"), automargin: true };
-    Plotly.react("plot", traces, {
-      height: 380, dragmode: "pan", margin: { l: 8, r: 10, t: 8, b: 36 },
-      font: { family: "system-ui, sans-serif", size: 12, color: colour("ink") },
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },
-      xaxis: { ...axis, title: { text: "value" } },
-      yaxis: { ...axis, title: { text: "probability of a cell" }, range: [0, 1.05 * Math.min(top, highest)] },
-    }, { responsive: true, displayModeBar: false, doubleClick: "reset+autosize" });
+    curves.push({ name: "asked", heights: target, colour: "var(--ink)", kind: "target" });
+    // A collapsed model would flatten everything else.
+    const highest = Math.max(...curves.flatMap((curve) => curve.heights)), limit = 3 * Math.max(...target);
+    const top = 1.05 * Math.min(limit, highest);
+    const [low, high] = [edges[0], edges[edges.length - 1]];
+    const x = (value) => LEFT + (WIDTH - LEFT) * (value - low) / (high - low);
+    const y = (value) => (HEIGHT - BOTTOM) * (1 - Math.min(value / top, 1));
+    const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}` });
+    for (const value of ticks(0, top)) {
+      drawing.append(svg("path", { class: "axis", d: `M${LEFT} ${y(value)}H${WIDTH}` }));
+      drawing.append(svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, String(value)));
+    }
+    for (const value of ticks(low, high)) {
+      drawing.append(svg("text", { x: x(value), y: HEIGHT - 6, "text-anchor": "middle" }, String(value)));
+    }
+    for (const { name, heights, colour, kind } of curves) {
+      if (hidden.has(name)) continue;
+      const path = heights.map((height, place) => `V${y(height)}H${x(edges[place + 1])}`).join("");
+      const made = svg("path", { class: kind, style: `stroke: ${colour}`, d: `M${x(low)} ${y(0)}${path}V${y(0)}` });
+      made.append(svg("title", {}, name));
+      if (kind === "samples") made.style.fill = `color-mix(in srgb, ${colour} 15%, transparent)`;
+      drawing.append(made);
+    }
+    element("plot").replaceChildren(drawing);
     element("plot").setAttribute("aria-label", title);
-    element("plot-note").textContent = highest > top ? "The vertical axis is cut at three times the target's peak; double-click shows all." : "";
+    element("plot-note").textContent = `Probability of a cell, by value.${highest > limit ? " The vertical axis is cut at three times the highest cell of what was asked." : ""}`;
+    element("legend").replaceChildren(...curves.map(({ name, colour }) => {
+      const made = document.createElement("button");
+      made.textContent = name;
+      made.style.setProperty("--colour", colour);
+      made.setAttribute("aria-pressed", !hidden.has(name));
+      made.addEventListener("click", () => {
+        if (!hidden.delete(name)) hidden.add(name);
+        drawPlot();
+        [...element("legend").children].find((other) => other.textContent === name).focus();
+      });
+      return made;
+    }));
   }
 
   function row([condition, result]) {
@@ -87,6 +121,5 @@
   }
   chooseModel.addEventListener("change", draw);
   choosePrompt.addEventListener("change", draw);
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawPlot);
   draw();
 })();
