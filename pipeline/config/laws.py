@@ -3,7 +3,7 @@
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StrictFloat, StrictInt, model_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, model_validator
 from pydantic.dataclasses import dataclass
 
 from pipeline.config.evaluation import STRICT, PositiveInt
@@ -67,6 +67,7 @@ class ChoiceLawConfig:
     requests_per_template: PositiveInt  # that are trained on
     test_requests: PositiveInt  # of each split
     max_options: Annotated[StrictInt, Field(ge=2, le=20)] = 6
+    only_words: StrictBool = False  # whether options are the words alone, without numbers and letters of the code's own
     seed: Annotated[StrictInt, Field(ge=0)] = 0
 
 

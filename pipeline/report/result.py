@@ -2,7 +2,7 @@
 what is kept and lost."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,21 @@ from pipeline.report.figures.drawing import Drawing, law_title
 from pipeline.report.table import Column, Table, TableSpec, specified
 
 W1 = "pit_wasserstein_1_all_answers"
-PLACES = {"ood": "families that it was never trained on", "unseen": "parameters that it has not seen"}
+EFFECTS = (
+    (
+        "distance",
+        "structured",
+        W1,
+        {"ood": "families that it was never trained on", "unseen": "parameters that it has not seen"},
+    ),
+    (
+        "total variation",
+        "laws",
+        "law_exact_total_variation",
+        {"held_out_template": "wordings that it was never trained on"},
+    ),
+)
+"""Word for the metric, axis, metric, and words for its splits; the first that was evaluated is told of."""
 HEADLINE = TableSpec(
     "result",
     "Before and after",
@@ -31,10 +45,12 @@ HEADLINE = TableSpec(
         Column(W1, "floor", "Perfect sampler", "ood"),
         Column("valid_rate", title="Valid numbers", split="ood", axis="structured"),
         Column("mcq_parse_rate", title="Letters to questions"),
+        Column("law_exact_total_variation", title="Own laws, TV", split="held_out_template"),
+        Column("law_valid_rate", title="Own laws, valid", split="held_out_template"),
         Column("bits_per_byte", title="Bits per byte"),
     ),
     "W1: distance of the answers from the requested distribution on the scale of its probabilities, 0 to 1, invalid "
-    "answers counted as 1; median over families. Valid: of answers to held-out families.",
+    "answers counted as 1; median over families. Valid: of answers to held-out families. Own laws: held-out wordings.",
 )
 NUM_LAWS = 6
 WIDTH = 110
@@ -62,27 +78,31 @@ def by_condition(context: ReportContext, axis: str, split: str, metric: str) -> 
 
 
 def effect_sentence(context: ReportContext, method: str) -> str:
-    """How far a method moves W1, with the interval of the change where there is one model."""
-    parts, floors, one_model = [], [], len(context.names) == 1
-    for split, place in PLACES.items():
-        found = by_condition(context, "structured", split, W1)
-        if not {BASE, method} <= set(found.index) or found.loc[[BASE, method], "value"].isna().any():
-            continue
-        own, floor = found.loc[method], found["floor"].median()
-        interval = f" (95% of the change {own.change_low:+.3f} to {own.change_high:+.3f})" if one_model else ""
-        parts.append(f"from {found.loc[BASE, 'value']:.3f} to {own['value']:.3f} on {place}{interval}")
-        floors += [f"{floor:.3f}"] if np.isfinite(floor) else []
-        if len(parts) == 1:
-            unclear = one_model and own.change_low <= 0 <= own.change_high
-            verb = "cut" if own["value"] < found.loc[BASE, "value"] else "raised"
-            verb = "did not clearly change" if unclear else verb
-    if not parts:
-        return "Numbers were not evaluated both before and after fine-tuning."
+    """How far a method moves the distance from what was asked, with the interval of the change of one model."""
+    for word, axis, metric, places in EFFECTS:
+        found = {split: by_condition(context, axis, split, metric) for split in places}
+        both = {s: rows for s, rows in found.items() if rows["value"].reindex([BASE, method]).notna().all()}
+        if both:
+            return _effect(context, method, word, {places[split]: rows for split, rows in both.items()})
+    return "Nothing was evaluated both before and after fine-tuning."
+
+
+def _effect(context: ReportContext, method: str, word: str, by_place: Mapping[str, pd.DataFrame]) -> str:
+    one_model, parts, verbs = len(context.names) == 1, [], set()
+    for place, rows in by_place.items():
+        base, own = rows.loc[BASE], rows.loc[method]
+        # Records of earlier versions have no interval of the change.
+        known = one_model and np.isfinite(own.change_low)
+        interval = f" (95% of the change {own.change_low:+.3f} to {own.change_high:+.3f})" if known else ""
+        parts.append(f"from {base['value']:.3f} to {own['value']:.3f} on {place}{interval}")
+        unclear = one_model and own.change_low <= 0 <= own.change_high
+        verbs.add("did not clearly change" if unclear else "cut" if own["value"] < base["value"] else "raised")
+    floor = next(iter(by_place.values()))["floor"].median()
     models = "" if one_model else f" (medians over {len(context.names)} models)"
-    perfect = f"; a perfect sampler scores {floors[0]}" if floors else ""
+    perfect = f"; a perfect sampler scores {floor:.3f}" if np.isfinite(floor) else ""
     return (
-        f"Fine-tuning ({method}) {verb} the distance between the model's answers and the requested distributions "
-        f"{', and '.join(parts)}{models}{perfect}."
+        f"Fine-tuning ({method}) {verbs.pop() if len(verbs) == 1 else 'moved'} the {word} between the "
+        f"model's answers and the requested distributions {', and '.join(parts)}{models}{perfect}."
     )
 
 

@@ -115,7 +115,7 @@ def _choice_prompts(law: str, config: ChoiceLawConfig) -> tuple[list[Prompt], li
         rng, goal, again = random_stream(config.seed, "choices", split), len(made) + number, 0
         while texts and forms and len(made) < goal:
             place = len(made) % len(texts)
-            most, only_words = config.max_options, split == "held_out_words"
+            most, only_words = config.max_options, config.only_words or split == "held_out_words"
             text, answers, about = make_choice(texts[place], place, words, forms, most, rng, only_words)
             again = again + 1 if text in made else 0
             if again == MOST_REPEATED:

@@ -1,7 +1,10 @@
-"""A headless browser, and the page of fabricated evaluations that it opens."""
+"""A browser, and the page of fabricated evaluations that it opens."""
 
+import importlib.util
 import json
-import shutil
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,22 +16,10 @@ from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import build_split
 from pipeline.report.evaluations import ReportContext, read_evaluations
 from pipeline.report.page.page import Section, report_page
+from pipeline.report.result import make_result
 from tests.report.conftest import W1, metric_row, prompts, two_models, write_fabricated
 
 __all__ = ["prompts", "two_models"]
-
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def structured_tables(members, shift):
@@ -59,34 +50,21 @@ def page(tmp_path_factory, two_models, prompts) -> Path:
     context = ReportContext(load_params(two_models), evaluations, members)
     sections = [Section(name, name, "What is shown.") for name in ("retention", "paloma")]
     path = root / "index.html"
-    path.write_text(report_page(context, sections, [], [], evaluations.provenance), encoding="utf-8")
+    path.write_text(report_page(context, sections, make_result(context), [], evaluations.provenance), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="session")
-def driver(tmp_path_factory):
-    """A Chromium that logs its console and every request; skips where there is none."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    binary = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    chromedriver = shutil.which("chromedriver")
-    if binary is None or chromedriver is None:
-        pytest.skip("no Chromium with chromedriver on the PATH (Debian: apt-get install chromium chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
-    yield browser
-    browser.quit()
+def visit(page):
+    """Opens the page in Chromium, as Qt's PyPI package has it, runs expressions of JavaScript one after the other, and
+    gives their values, what the console said, and the addresses that were asked for; skips without that package."""
+    if importlib.util.find_spec("PyQt6") is None or importlib.util.find_spec("PyQt6.QtWebEngineCore") is None:
+        pytest.skip("no browser: pip install PyQt6-WebEngine")
 
+    def run(*expressions: str) -> dict:
+        command = [sys.executable, str(Path(__file__).with_name("chromium.py")), page.as_uri(), *expressions]
+        environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "QTWEBENGINE_DISABLE_SANDBOX": "1"}
+        found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+        return json.loads(found.stdout)
 
-@pytest.fixture
-def opened(driver, page):
-    """The driver with the page open; ``opened.requests`` are the addresses that it asked for."""
-    driver.get("about:blank")
-    driver.get_log("performance")
-    driver.get(page.as_uri())
-    events = (json.loads(entry["message"])["message"] for entry in driver.get_log("performance"))
-    driver.requests = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-    return driver
+    return run

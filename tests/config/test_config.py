@@ -70,8 +70,8 @@ STYLE = {"template": "In a word: {prompt}", "read": "first_line", "mark": None, 
         ("discretize.soft.max_bins", "many", "discretize.soft.max_bins: must be a valid integer, got 'many'"),
         ("prompts.families", ["gausian"], "prompts.families.0: did you mean gaussian.*got 'gausian'"),
         ("train", None, "train: must be a dictionary, got None"),
-        ("train.micro_batch_size", 5, "micro_batch_size 5 must divide global_batch_size 16"),
-        ("train.hard.completions_per_prompt", 5, "completions_per_prompt 5 must divide hard.samples_per_prompt 32"),
+        ("train.micro_batch_size", 5, "micro_batch_size 5 must divide global_batch_size 8"),
+        ("train.hard.completions_per_prompt", 5, "completions_per_prompt 5 must divide hard.samples_per_prompt 8"),
         ("train.tokens_per_pass", 200, "tokens_per_pass 200 must be at least max_length 256, or null"),
         ("generate.structured.top_p", 1.5, "generate.structured.top_p: must be less than or equal to 1"),
         ("methods", {}, "methods: at least one is needed"),
@@ -168,7 +168,7 @@ def test_hand_edited_files_beside_params_are_refused(values, tmp_path, name, bef
 
 
 def test_experiments_of_dvc_may_change_params_but_not_which_stages_there_are(tmp_path, monkeypatch):
-    path = written(tmp_path)
+    path = written(tmp_path, "experiment=everything")
     text = path.read_text()
     path.write_text(text.replace("seed: 0", "seed: 1"))
     with pytest.raises(ConfigError, match="seed is not what conf/ composes to.*make params"):

@@ -92,7 +92,8 @@ def make_choice(
     least = 1 if named & {"counts", "odds"} else 0
     weights = _parts(total, len(options), least, rng) if named & set(STATED) else [1] * len(options)
     separator = _one_of(list(SEPARATORS), rng)
-    quote = '"' if rng.random() < 0.4 else ""
+    # Many words are another token behind a blank than alone; in quotation marks they are what the answer copies.
+    quote = '"' if rng.random() < 0.6 else ""
     shown = [f"{quote}{option}{quote}" for option in options]
     values = {
         "options": _listed(shown, "or"),
