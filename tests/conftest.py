@@ -61,7 +61,6 @@ TINY_OVERRIDES = (
     "prompts.questions.max_prompts=4",
     "prompts.perturbations={number:2,max_questions:3}",
     "generate.perturbations={num_samples:2,max_new_tokens:4,batch_size:64}",
-    "axes=[structured,open,mcq,novelty,retention,paloma,anchors]",
     "generate.ssot={enabled:true,num_samples:5,max_new_tokens:12,batch_size:5}",
     "prompts.novelty.max_prompts_per_split=3",
     "prompts.instructions.max_prompts=16",
