@@ -37,7 +37,7 @@ help:
 
 ## To begin with
 
-demo:  ## the whole DAG on the embedded model, in five minutes (JOBS=2)
+demo:  ## the whole DAG on the embedded model, in minutes (JOBS=2)
 	@$(RUN) python -m pipeline.compose && JOBS=$(or $(JOBS),2) scripts/repro.sh && cat reports/tables/result.txt && \
 	  printf '%s\n' "" "make claims           the paper's claims, one by one" "make tables ALL=1     every table" \
 	  'make sample LAW="poisson lambda=4" CONDITION=anchored'
