@@ -167,21 +167,21 @@ def _as_api_error(error: Exception) -> ApiError:
 
 async def _body(request: Request) -> bytes:
     """The body of a request. Raises ApiError as soon as it is longer than any request that fits a model."""
-    declared, body = request.headers.get("content-length", "0"), b""
-    if not declared.isdecimal() or int(declared) <= MOST_BYTES:
-        async for part in request.stream():
-            body += part
-            if len(body) > MOST_BYTES:
-                break
-        else:
-            return body
-    raise ApiError(413, f"the body of the request has more than {MOST_BYTES:,} bytes")
+    too_long = ApiError(413, f"the body of the request has more than {MOST_BYTES:,} bytes")
+    declared, body = request.headers.get("content-length", ""), b""
+    if declared.isdecimal() and int(declared) > MOST_BYTES:
+        raise too_long
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise too_long
+    return body
 
 
 async def _no_such_path(request: Request, error: HTTPException) -> Response:
     asked = f"{request.method} {request.url.path}"
     there = "POST /v1/chat/completions and GET /v1/models are served"
-    return JSONResponse(ApiError(error.status_code, f"{asked} is not served; {there}").body, error.status_code)
+    return await _refusal(request, ApiError(error.status_code, f"{asked} is not served; {there}"))
 
 
 async def _refusal(request: Request, error: Exception) -> Response:

@@ -69,26 +69,24 @@ class Run:
             # Written at once: a step that waits for the next one to end it would be lost when the process is killed.
             self._try(lambda run: run.log(dict(values), step=step, commit=True))
 
-    def table(self, name: str, frame: Any) -> None:
-        """Log a pandas table."""
+    def _log_object(self, name: str, make: Callable[[Any], Any]) -> None:
+        """Log what ``make`` makes with the package, behind the last step."""
 
         def add(run: Any) -> None:
             import wandb
 
-            self.log({name: wandb.Table(dataframe=frame)}, step=self._last_step + 1)
+            self.log({name: make(wandb)}, step=self._last_step + 1)
 
         self._try(add)
 
+    def table(self, name: str, frame: Any) -> None:
+        """Log a pandas table."""
+        self._log_object(name, lambda wandb: wandb.Table(dataframe=frame))
+
     def image(self, name: str, path: Path) -> None:
         """Log a picture, if it was drawn."""
-
-        def add(run: Any) -> None:
-            import wandb
-
-            self.log({name: wandb.Image(str(path))}, step=self._last_step + 1)
-
         if path.exists():
-            self._try(add)
+            self._log_object(name, lambda wandb: wandb.Image(str(path)))
 
     def artifact(self, name: str, paths: Iterable[Path]) -> None:
         """Keep files and directories as an artifact of the run."""

@@ -16,11 +16,12 @@ from pipeline.axes.structured.figures import overlay_prompts, sample_overlays
 from pipeline.config.params import BASE
 from pipeline.core.laws.cells import line_of, line_shares
 from pipeline.core.prompts.structured import Prompt
+from pipeline.core.statistics.condition_tests import TESTED
 from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.figures.drawing import Drawing, law_title
 from pipeline.report.table import Column, Table, TableSpec, specified
 
-W1 = "pit_wasserstein_1_all_answers"
+W1 = TESTED[0]
 EFFECTS = (
     (
         "distance",

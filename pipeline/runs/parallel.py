@@ -5,6 +5,7 @@ lock while a stage's command runs. A plain ``dvc repro`` would walk through comm
 another stage is reading.
 """
 
+import os
 import re
 import sys
 import time
@@ -16,6 +17,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from tqdm import tqdm
 
 from pipeline.artifacts.locks import exclusive
 from pipeline.command import RESUMES, run_command
@@ -42,22 +44,21 @@ class Running(NamedTuple):
     gpus: list[int]
     started: float
 
-    @property
-    def log_text(self) -> str:
-        return self.log.read_bytes()[self.log_size :].decode(errors="replace")
+    def log_text(self, last: int | None = None) -> str:
+        """What this run has written to its log, or the end of it, of so many bytes."""
+        with self.log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(self.log_size, size - last) if last else self.log_size)
+            return file.read().decode(errors="replace")
 
     @property
     def progress(self) -> str:
         """What its last progress bar says, e.g. "step 120 of 300, loss=0.41, 01:05 left"; empty without one."""
-        bars = BAR.findall(self.log_text[-2000:])
+        bars = BAR.findall(self.log_text(last=2000))
         if not bars:
             return ""
         done, total, left, unit, more = bars[-1]
         return ", ".join(filter(None, [f"{unit} {done} of {total}", more, f"{left} left" if left != "?" else ""]))
-
-
-def clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def log_of(name: str) -> Path:
@@ -93,7 +94,7 @@ class Runner:
         ready = [name for name in self.waiting if not self._graph.upstream(name) & unfinished]
         together = [name for name in ready if name in self._off]
         for name in [name for name in ready if name not in together[1:]]:
-            if len({id(running.process) for running in self.running.values()}) >= self._jobs:
+            if len(self._processes) >= self._jobs:
                 return
             device = "none" if name in self._off else self._graph[name].stage.device
             count, gpus = self._gpus_by_device[device], list[int]()
@@ -132,30 +133,36 @@ class Runner:
             lost = self.finish(name, status == 0)
             if status != 0:
                 behind = f"; {len(lost)} stages that wait for it are skipped" if lost else ""
-                line = f"FAILED {name}: {last_error(running.log_text)}; log: {running.log}{behind}"
+                line = f"FAILED {name}: {last_error(running.log_text())}; log: {running.log}{behind}"
             else:
-                line = f"[{self._ended}/{self._total}] {name}, {clock(time.monotonic() - running.started)}"
+                line = f"[{self._count}] {name}, {tqdm.format_interval(time.monotonic() - running.started)}"
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     @property
-    def _ended(self) -> int:
-        return len([*self.done, *self.failed, *self.skipped])
+    def _processes(self) -> set[Popen]:
+        """Of all that runs: stages that are off share one."""
+        return {running.process for running in self.running.values()}
+
+    @property
+    def _count(self) -> str:
+        """How many stages have ended, of all."""
+        ended = len([*self.done, *self.failed, *self.skipped])
+        return f"{ended}/{ended + len(self.running) + len(self.waiting)}"
 
     def _shown(self, started: float) -> Table:
         """A line for all stages, and one for each that runs: what it does, how far it is, and how long it will take."""
         lines = Table.grid(padding=(0, 2))
         for name, running in self.running.items():
-            parts = [self._graph[name].stage.description, running.progress or clock(time.monotonic() - running.started)]
-            lines.add_row(name, ": ".join(filter(None, parts)))
+            progress = running.progress or tqdm.format_interval(time.monotonic() - running.started)
+            lines.add_row(name, ": ".join(filter(None, [self._graph[name].stage.description, progress])))
         whole = Table.grid()
-        whole.add_row(f"{self._ended} of {self._total} stages, {clock(time.monotonic() - started)}")
+        whole.add_row(f"{self._count} stages, {tqdm.format_interval(time.monotonic() - started)}")
         whole.add_row(lines)
         return whole
 
     def run(self) -> None:
         """Run until nothing is left; what runs is ended where this process is interrupted."""
         started, console = time.monotonic(), Console(stderr=True)
-        self._total = len(self.waiting)
         with Live(get_renderable=lambda: self._shown(started), console=console, transient=True) as live:
             try:
                 while self.waiting or self.running:
@@ -163,7 +170,7 @@ class Runner:
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                     self._collect(live.console)
             except BaseException:
-                end(*{id(running.process): running.process for running in self.running.values()}.values())
+                end(*self._processes)
                 print(f"interrupted; {RESUMES}", file=sys.stderr)
                 raise
 

@@ -19,7 +19,6 @@ from pipeline.report.table import (
     specified,
 )
 
-TESTS_TABLE = "structured_tests"
 SPLIT_CAPTIONS = {"ood": "held-out (OOD) families", "unseen": "unseen parameters"}
 _RATIO = f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets)."
 _UNDEFINED = f"{DASH}: undefined, because at least one family has no valid generation."
@@ -113,7 +112,7 @@ def comparison_table(context: ReportContext) -> Table | None:
         significance,
     )
     return records_table(
-        TESTS_TABLE,
+        "structured_tests",
         "Paired tests between conditions, structured sampling",
         tests.assign(axis="structured"),
         comparison_columns(context.names),
