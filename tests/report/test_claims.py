@@ -85,6 +85,8 @@ def test_recorded_evaluations_by_hand():
         by_family = (both[f"{PIT}_x"] - both[f"{PIT}_y"]).groupby(both["family"]).mean()
         row = records.loc["C1", f"{condition} − base", split, PIT]
         assert row["estimate"] == pytest.approx(by_family.mean(), abs=1e-9)
+        means = both.groupby("family")[[f"{PIT}_x", f"{PIT}_y"]].mean().mean()
+        assert row[["own", "other"]].tolist() == pytest.approx(means.tolist(), abs=1e-9)
         assert (row["ci_low"] <= row["estimate"] <= row["ci_high"]) and (row["verdict"] == "holds") == (
             split == "unseen"
         )

@@ -11,7 +11,6 @@ from pipeline.errors import ArtifactError, PipelineError
 from pipeline.report.claims.declared import ACCURACY_MARGIN, MARGIN
 from pipeline.report.claims.table import claims_table, same_prompts
 from pipeline.report.evaluations import Evaluations, read_evaluations
-from pipeline.report.table_text import to_markdown
 
 MARGINS = {"wasserstein_margin": MARGIN, "accuracy_margin": ACCURACY_MARGIN}
 
@@ -44,7 +43,11 @@ def main(results: list[Path], seed: int) -> None:
     table = claims_table(runs, seed)
     if table is None:
         raise ArtifactError(f"no evaluation that a claim is about in {', '.join(map(str, results))}")
-    print(to_markdown(table))
+    for claim, effect, verdict, paper in table.rows:
+        if claim:
+            print(f"{claim}: {verdict} (the paper: {paper})")
+        print(f"    {effect}")
+    print(f"\n{table.note}")
 
 
 if __name__ == "__main__":

@@ -17,16 +17,20 @@ LEAST_MODELS = 6
 
 
 class Evidence(NamedTuple):
-    """The effect in one model, and by what its intervals were found."""
+    """The effect in one model, by what its intervals were found, and the means of the two conditions."""
 
     effect: Effect
     method: str
+    own: float = math.nan
+    other: float = math.nan
 
 
-def evidence(differences: np.ndarray, names: Sequence[object], method: str) -> Evidence:
+def evidence(
+    differences: np.ndarray, names: Sequence[object], method: str, means: tuple[float, float] = (math.nan, math.nan)
+) -> Evidence:
     """Of differences of families, prompts, items or models; ``names`` (the seed first) name the stream."""
     rng = random_stream(names[0], "claims", *names[1:])
-    return Evidence(sign_flip_effect(differences, rng), f"sign flips of {method}")
+    return Evidence(sign_flip_effect(differences, rng), f"sign flips of {method}", *means)
 
 
 def side(effect: Effect, contrast: Contrast) -> int:
@@ -81,6 +85,8 @@ def decide(contrast: Contrast, by_model: Mapping[str, Evidence], seed: int) -> d
     effect = found.effect
     return {
         "n_models": len(sides),
+        "own": float(np.mean([own.own for own in by_model.values()])) if sides else math.nan,
+        "other": float(np.mean([own.other for own in by_model.values()])) if sides else math.nan,
         **{"estimate": effect.estimate, "ci_low": effect.ci_low, "ci_high": effect.ci_high},
         **counts,
         **{"share_low": share[0], "share_high": share[1]},
@@ -110,7 +116,14 @@ def together(rows: Sequence[dict[str, Any]], sides: Sequence[Mapping[str, int]])
     first = next((v for v in ("contradicted", "not run", *verdicts) if v in verdicts and v != "holds"), "holds")
     verdict = "open" if first == "kept" else first
     return {
-        **{"n_models": len(models), "estimate": math.nan, "ci_low": math.nan, "ci_high": math.nan},
+        **{
+            "n_models": len(models),
+            "own": math.nan,
+            "other": math.nan,
+            "estimate": math.nan,
+            "ci_low": math.nan,
+            "ci_high": math.nan,
+        },
         **{"holds": holding, "against": against, "open": len(models) - holding - against},
         **{"share_low": share[0], "share_high": share[1]},
         **{"p": float(np.max([row["p"] for row in rows])), "p_method": "largest", "verdict": verdict},

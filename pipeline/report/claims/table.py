@@ -3,20 +3,23 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.storage import read_table
-from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
+from pipeline.axes.registry import METRICS
+from pipeline.config.params import BASE
 from pipeline.core.statistics.sign_flips import Effect
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
 from pipeline.report.claims.decide import Evidence, decide, evidence, side, some_models, together
 from pipeline.report.claims.declared import CLAIMS, Contrast
 from pipeline.report.evaluations import Evaluations, rows_of
-from pipeline.report.table import DASH, Table, interval_text, number_text, probability_text, records_table
+from pipeline.report.table import Table, probability_text, records_table
 
+PLACES = {"ood": " on held-out families", "unseen": " on unseen parameters", "all": "", "open": "", "mcq": ""}
 UNITS = {"structured": "families", "open": "prompts", "novelty": "prompts", "retention": "items"}
 """The pairs of one model's test, by axis; of other figures the recorded bootstrap of the change from base is taken."""
 
@@ -35,12 +38,12 @@ def values_by_unit(evaluations: Evaluations, contrast: Contrast, model: str, con
     return own.groupby(unit, sort=True)[column].mean().astype(float)
 
 
-def _differences(contrast: Contrast, own: pd.Series, other: pd.Series) -> pd.Series:
-    own, other = own.align(other, join="inner")
+def _compared(contrast: Contrast, own: pd.Series, other: pd.Series) -> pd.DataFrame:
+    both = pd.DataFrame({"own": own, "other": other}).dropna()
     if not contrast.log_ratio:
-        return own - other
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log10(own / other).where((own > 0) & (other > 0))
+        return both.assign(difference=both["own"] - both["other"])
+    positive = (both > 0).all(axis=1)
+    return both.assign(difference=np.log10(both["own"] / both["other"].where(positive)))
 
 
 def _valid_share(evaluations: Evaluations, model: str, split: str) -> float:
@@ -60,28 +63,30 @@ def _recorded(runs: Sequence[Evaluations], contrast: Contrast, model: str) -> Ev
     """From metrics.csv: the change from base with its bootstrap interval, of one run; a mean alone of several runs, or
     of two methods."""
     labels = {"axis": contrast.axis, "split": contrast.split, "metric": contrast.metric, "model": model, "family": ""}
-    estimates, intervals = [], []
+    means, intervals = [], []
     for run in runs:
         sides = [rows_of(run.metrics, **labels, condition=name) for name in (contrast.own, contrast.other)]
         if any(rows.empty for rows in sides):
             continue
         own, other = (rows.iloc[0] for rows in sides)
-        estimates.append(own["value"] - other["value"])
+        means.append((own["value"], other["value"]))
         changed, sign = (own, 1) if contrast.other == "base" else (other, -1)
         ends = sorted(sign * changed[name] for name in ("change_low", "change_high"))
         intervals.append(ends if "base" in (contrast.own, contrast.other) else (math.nan, math.nan))
-    if not estimates:
+    if not means:
         return None
+    own_mean, other_mean = (float(np.mean(values)) for values in zip(*means, strict=True))
     low, high = intervals[0] if len(intervals) == 1 else (math.nan, math.nan)
     # No narrower interval was recorded, so the same one has to lie within a margin.
-    effect = Effect(len(estimates), float(np.mean(estimates)), float(low), float(high), math.nan, low, high)
-    return Evidence(effect, "bootstrap of the change" if math.isfinite(effect.ci_low) else "none")
+    effect = Effect(len(means), own_mean - other_mean, float(low), float(high), math.nan, low, high)
+    method = "bootstrap of the change" if math.isfinite(effect.ci_low) else "none"
+    return Evidence(effect, method, own_mean, other_mean)
 
 
-def _of_run(run: Evaluations, contrast: Contrast, model: str) -> pd.Series | None:
-    """Differences by unit; None where a condition has no table."""
+def _of_run(run: Evaluations, contrast: Contrast, model: str) -> pd.DataFrame | None:
+    """Both conditions and their difference by unit; None where a condition has no table."""
     own, other = (values_by_unit(run, contrast, model, name) for name in (contrast.own, contrast.other))
-    return None if own is None or other is None else _differences(contrast, own, other)
+    return None if own is None or other is None else _compared(contrast, own, other)
 
 
 def effects_by_model(runs: Mapping[str, Sequence[Evaluations]], contrast: Contrast, seed: int) -> dict[str, Evidence]:
@@ -93,21 +98,15 @@ def effects_by_model(runs: Mapping[str, Sequence[Evaluations]], contrast: Contra
         if any(not share >= contrast.base_validity for share in valid):
             continue
         by_run = [_of_run(run, contrast, model) for run in own_runs]
-        differences = [values for values in by_run if values is not None]
-        if differences:
-            mean = pd.concat(differences, axis=1).mean(axis=1, skipna=False)
+        compared = [values for values in by_run if values is not None]
+        if compared:
+            mean = sum(compared[1:], compared[0]) / len(compared)
             names = (seed, model, contrast.metric, contrast.split, contrast.own, contrast.other)
-            found[model] = evidence(mean.to_numpy(), names, UNITS[contrast.axis])
+            means = float(mean["own"].mean()), float(mean["other"].mean())
+            found[model] = evidence(mean["difference"].to_numpy(), names, UNITS[contrast.axis], means)
         elif recorded := _recorded(own_runs, contrast, model):
             found[model] = recorded
     return found
-
-
-def _sources(runs: Mapping[str, Sequence[Evaluations]], contrast: Contrast) -> str:
-    """The provenance files behind a contrast."""
-    sides = (contrast.own, contrast.other)
-    pairs = [(run, model, name) for model, own in runs.items() for run in own for name in sides]
-    return join_sources([run.sources.get((contrast.axis, model, name)) for run, model, name in pairs])
 
 
 def same_prompts(runs: Sequence[Evaluations], further: Evaluations, model: str) -> None:
@@ -138,6 +137,7 @@ def claims_records(runs: Mapping[str, Sequence[Evaluations]], seed: int) -> pd.D
                 for name in (contrast.own, contrast.other)
             }
             row |= {**labels, "margin": contrast.margin, "provenance": join_sources(sorted(filter(None, sources)))}
+            row["effect"] = in_words(contrast, row)
         if claim.together:
             sides = [
                 {model: side(own.effect, contrast) for model, own in by_model.items()}
@@ -146,48 +146,62 @@ def claims_records(runs: Mapping[str, Sequence[Evaluations]], seed: int) -> pd.D
             row = together(rows, sides)
             rows.append(row | {"primary_metric": "", "contrast": "together", "split": "", "margin": math.nan})
         records += [{"id": claim.name, "claim": claim.text, **row, "paper": claim.paper} for row in rows]
-    order = [
-        "id",
-        "claim",
-        "primary_metric",
-        "contrast",
-        "split",
-        "margin",
-        "n_models",
-        "estimate",
-        "ci_low",
-        "ci_high",
-    ]
-    order += ["holds", "against", "open", "share_low", "share_high", "p", "p_method", "verdict", "paper", "provenance"]
+    order = ["id", "claim", "effect", "primary_metric", "contrast", "split", "margin", "n_models", "own", "other"]
+    order += ["estimate", "ci_low", "ci_high", "holds", "against", "open", "share_low", "share_high"]
+    order += ["p", "p_method", "verdict", "paper", "provenance"]
     return pd.DataFrame(records)[order]
+
+
+def in_words(contrast: Contrast, row: Mapping[str, Any]) -> str:
+    """The effect of a contrast as a sentence of a paper has it: from what to what, and the interval of the change."""
+    own, other, low, high = row["own"], row["other"], row["ci_low"], row["ci_high"]
+    metric, place = METRICS[contrast.metric].column_title, PLACES.get(contrast.split, f" on {contrast.split}")
+    if contrast.log_ratio:
+        effect = f"{metric}{place}: {contrast.own} has {10 ** row['estimate']:.2f} times {contrast.other}'s"
+        interval = f"95% {10**low:.2f} to {10**high:.2f}"
+    else:
+        effect = f"{metric}{place}: {contrast.own} {own:.3f}, {contrast.other} {other:.3f}"
+        if contrast.other == BASE:
+            moved = "fell" if own < other else "rose"
+            effect = f"{contrast.own}: {metric} {moved} from {other:.3f} to {own:.3f}{place}"
+        interval = f"95% of the difference {low:+.3f} to {high:+.3f}"
+    p = probability_text(row["p"])
+    behind = [interval] if math.isfinite(low) else ["no interval"]
+    behind += [f"p {p}" if p.startswith("<") else f"p = {p}"] if math.isfinite(row["p"]) else []
+    models = f"; so in {row['holds']} of {row['n_models']} models" if row["n_models"] > 1 else ""
+    return f"{effect} ({', '.join(behind)}){models}"
+
+
+def _verdict(rows: pd.DataFrame) -> str:
+    """One for a claim: that of all together, or how many of its parts have which."""
+    whole = rows.loc[rows["contrast"] == "together", "verdict"]
+    counts = rows["verdict"].value_counts()
+    if len(whole) or len(counts) == 1:
+        return (whole if len(whole) else rows["verdict"]).iloc[0]
+    return ", ".join(f"{verdict} in {number} of {len(rows)}" for verdict, number in counts.items())
 
 
 def claims_table(runs: Mapping[str, Sequence[Evaluations]], seed: int) -> Table | None:
     """The claims of the paper that these evaluations say something of; None without any."""
     records = claims_records(runs, seed)
     records = records[records["verdict"] != "not run"].reset_index(drop=True)
-    first = ~records["id"].duplicated()
-    records = records.assign(shown=(records["id"] + ". " + records["claim"]).where(first, ""))
+    verdicts = {name: _verdict(rows) for name, rows in records.groupby("id", sort=False)}
+    parts = records[records["contrast"] != "together"]
+    parts = parts.assign(first=~parts["id"].duplicated())
     columns = {
-        "Claim": lambda row: row.shown,
-        "Metric": lambda row: METRICS[row.primary_metric].column_title if row.primary_metric else "all of it",
-        "Split": lambda row: SHORT_SPLIT_TITLES.get(row.split, row.split) or DASH,
-        "Contrast": lambda row: row.contrast,
-        "Effect": lambda row: number_text(row.estimate, 3, "+"),
-        "95% interval": lambda row: interval_text(row.ci_low, row.ci_high, 3),
-        "Verdict": lambda row: row.verdict,
-        "Models": lambda row: f"{row.holds} of {row.n_models}",
-        "p": lambda row: probability_text(row.p),
-        "The paper": lambda row: row.paper if row.shown else "",
+        "Claim": lambda row: f"{row.id}. {row.claim}" if row.first else "",
+        "What these models show": lambda row: row.effect,
+        "Verdict": lambda row: verdicts[row.id] if row.first else "",
+        "The paper": lambda row: row.paper if row.first else "",
     }
-    pairs = "One model: each row is its own test." if len(runs) == 1 else "Mean over models, the pairs of the test."
+    pairs = "One model: each line is its own test." if len(runs) == 1 else "Mean over models, the pairs of the test."
     note = (
-        "Effect: the first condition less the second, or the log10 of their ratio, mean over families, prompts or "
-        f"items. {pairs} Holds: the 95% interval lies beyond the margin on the claim's side; contradicted: on the "
-        "other; kept: the 90% interval lies within the margin; for most models: the interval of their share lies above "
-        "one half. Models: in how many it holds by their own intervals. p and interval are of one test; changes of "
-        "perplexity, benchmark scores and answer positions have the bootstrap's interval and no p. C16 is for the "
+        f"Numbers are means over families, prompts or items, so they differ from tables of medians. {pairs} Holds: the "
+        "95% interval lies beyond the margin on the claim's side; contradicted: on the other; kept: the 90% interval "
+        "lies within the margin; for most models: the interval of their share lies above one half; open: none of "
+        "these. p and interval are of one test; perplexity, benchmark scores and answer positions have the "
+        "bootstrap's interval and no p. claims.csv has estimates, margins and models in columns. C16 is for the "
         "ablations."
     )
-    table = records_table("claims", "What the paper claims, and what these models show", records, columns, 4, note)
-    return table and dataclasses.replace(table, frame=records.drop(columns="shown"))
+    table = records_table("claims", "What the paper claims, and what these models show", parts, columns, 1, note)
+    return table and dataclasses.replace(table, frame=records)
