@@ -112,8 +112,8 @@ serve-model:  ## an OpenAI-compatible endpoint (CONDITION=soft ARGS="--port 8001
 wandb-sync:  ## send runs that were tracked offline to W&B, those of sweep cells too
 	@$(RUN) for place in . sweeps/*/*/; do if [ -d $$place/wandb ]; then (cd $$place && unset WANDB_MODE && wandb sync --yes); fi; done
 
-dashboard:  ## the newest offline run in the terminal, or the address of the W&B project
-	@$(RUN) if python -c "import sys; from pipeline.record.tracking import has_credentials as online; sys.exit(online())"; then wandb beta leet run "$$(ls -td wandb/offline-run-*/ | head -1)"; \
+dashboard:  ## the newest training's curves in the terminal, or the address of the W&B project
+	@$(RUN) if python -c "import sys; from pipeline.record.tracking import has_credentials as online; sys.exit(online())"; then wandb leet run "$$(ls -td wandb/offline-run-*-train-*/ | head -1)"; \
 	  else python -c "import wandb, yaml; print(wandb.Api().project(yaml.safe_load(open('params.yaml'))['tracking']['project']).url)"; fi
 
 ## Models and data

@@ -150,19 +150,24 @@ def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
 @contextlib.contextmanager
 def stage_run(config: Params, record: StageRecord, *, model: str = "", condition: str = "") -> Iterator[Run]:
     """The W&B run of a stage, opened or gone on with. Whatever fails in W&B is a warning."""
+    from omegaconf import OmegaConf
+
     names = [part for part in (record.stage, model, condition) if part]
     found_by = {"experiment": config.experiment, "stage": record.stage, "model": model, "condition": condition}
     run = Run()
     try:
         if (mode := tracking_mode(config.tracking)) != "disabled":
+            settings = OmegaConf.create()
+            for name, value in record.parameters.items():
+                OmegaConf.update(settings, name, value, force_add=True)
             arguments = {
                 "project": config.tracking.project,
                 "name": " ".join(names),
-                "id": record.identity[:16],
+                "id": "-".join([*names, record.identity[:8]])[-64:],
                 "resume": "allow",
                 "group": config.experiment,
                 "job_type": record.stage,
-                "config": {**found_by, "parameters": record.parameters, "provenance": record.origin()},
+                "config": {**OmegaConf.to_container(settings), **found_by, "provenance": record.origin()},
                 "tags": [name[:64] for name in names],
             }
             run = _open(mode, arguments)

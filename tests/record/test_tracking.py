@@ -1,5 +1,6 @@
 """W&B: mode by credentials, runs that are resumed and not doubled, and stages that no failure of W&B reaches."""
 
+import json
 import os
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def directory(monkeypatch, tmp_path):
 def opened(tiny_params):
     """Opens the run of a stage, the same each time."""
     config = replace(load_params(tiny_params), experiment="paper", tracking=CONFIG)
-    record = StageRecord("train-soft", {"rank": 16}, [], "code")
+    record = StageRecord("train-soft", {"lora.rank": 16}, [], "code")
     return lambda: stage_run(config, record, model="m", condition="soft")
 
 
@@ -133,15 +134,22 @@ def test_an_unreachable_server_leaves_an_offline_run(monkeypatch, directory, cap
         assert server.steps() == [[7]]
 
 
-def test_a_stage_says_what_its_run_is_and_its_errors_pass(monkeypatch, directory, opened):
-    recorded, seen = Recorded(), {}
-    monkeypatch.setattr("pipeline.record.tracking._open", lambda mode, given: seen.update(given) or Run(recorded))
-    with pytest.raises(KeyError), opened():
-        raise KeyError("the stage's own")
-    assert recorded.ended == 1
-    assert seen["group"] == "paper" and seen["job_type"] == "train-soft" and seen["name"] == "train-soft m soft"
-    assert seen["tags"] == ["train-soft", "m", "soft"] and len(seen["id"]) == 16
-    assert seen["config"]["parameters"] == {"rank": 16}
+def test_wandb_reads_an_offline_run(directory, opened):
+    """Its own reader finds what sweeps are compared by (settings, each under its name) and the curve's last point."""
+    with pytest.raises(KeyError), opened() as run:
+        for step in (1, 2):
+            run.log({"train/loss": 1 / step}, step=step)
+        run.log({"final": 3.0})
+        raise KeyError("the stage's own error passes")
+    (kept,) = directory.glob("wandb/offline-run-*-train-soft-m-soft-*")
+    command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(kept)]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    history = [record["history"]["item"] for record in map(json.loads, lines) if record["type"] == "history"]
+    assert [(item["_step"], item["train/loss"]) for item in history] == [(1, 1.0), (2, 0.5)]
+    found = json.loads(subprocess.run([*command, "--summary"], check=True, capture_output=True, text=True).stdout)
+    assert found["summary"].items() >= {"train/loss": 0.5, "final": 3.0}.items()
+    settings = {"lora": {"rank": 16}, "experiment": "paper", "stage": "train-soft", "model": "m", "condition": "soft"}
+    assert found["config"].items() >= settings.items()
 
 
 def sync() -> None:
