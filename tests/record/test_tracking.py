@@ -80,13 +80,10 @@ class Recorded:
     """Stands for a W&B run and keeps what it is given."""
 
     def __init__(self):
-        self.points, self.summary, self.ended = [], {}, None
+        self.points, self.summary = [], {}
 
     def log(self, values, step, commit):
         self.points.append((step, values))
-
-    def finish(self, exit_code):
-        self.ended = exit_code
 
 
 def test_steps_that_are_known_are_left_out():
@@ -96,9 +93,7 @@ def test_steps_that_are_known_are_left_out():
         run.log({"loss": step / 2}, step=step)
     run.log({"final": 1})
     run.table("t", pd.DataFrame({"a": [1]}))
-    run.finish()
-    assert [step for step, _ in recorded.points] == [4, 5, 6]
-    assert recorded.summary == {"final": 1} and recorded.ended == 0
+    assert [step for step, _ in recorded.points] == [4, 5, 6] and recorded.summary == {"final": 1}
 
 
 def test_a_failure_of_wandb_is_one_warning(capsys):
