@@ -1,11 +1,12 @@
 """The command-line edge that all commands share."""
 
 import argparse
+import contextlib
 import ctypes
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -37,13 +38,30 @@ class CommandParser(argparse.ArgumentParser):
 
 
 class Terminated(BaseException):
-    """SIGTERM came; like KeyboardInterrupt not an Exception, so that nothing on the way catches it."""
+    """One of END_SIGNALS came; like KeyboardInterrupt not an Exception, so that nothing on the way catches it."""
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    # Once: a second signal must not break the tidying up that the first one started.
-    signal.signal(number, signal.SIG_IGN)
+END_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+"""What asks a process to end soon: Slurm and spot machines send them some 30 seconds ahead."""
+
+
+def terminate(number: int, frame: FrameType | None) -> None:
+    """A handler of END_SIGNALS that raises Terminated, once: a further one would break what tidies up."""
+    for every in END_SIGNALS:
+        signal.signal(every, signal.SIG_IGN)
     raise Terminated
+
+
+@contextlib.contextmanager
+def ends_between_steps() -> Iterator[Callable[[], bool]]:
+    """Within it END_SIGNALS interrupt nothing: what is yielded says whether one came."""
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, frame: came.append(number)) for number in END_SIGNALS}
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def keep_freed_memory() -> None:
@@ -65,12 +83,12 @@ def run_command(
     """Call ``main`` with the parsed arguments, if any.
 
     A PipelineError, a file system that refuses, and a GPU whose memory is full become one line and exit status 1.
-    Ctrl-C and SIGTERM end with status 130 and 143, and with ``kept``, which says what becomes of the work. Anything
+    Ctrl-C and END_SIGNALS end with status 130 and 143, and with ``kept``, which says what becomes of the work. Anything
     else keeps its traceback.
     """
     keep_freed_memory()
     ending = f"; {kept}" if kept else ""
-    before = signal.signal(signal.SIGTERM, _terminate)
+    before = {number: signal.signal(number, terminate) for number in END_SIGNALS}
     try:
         main(**vars(arguments or argparse.Namespace()))
     except PipelineError as error:
@@ -90,4 +108,5 @@ def run_command(
             raise
         raise _fail(f"error: {refused}", 1) from None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -47,6 +47,7 @@ def launch(module: str, arguments: Sequence[str], num_processes: int) -> None:
         os.environ |= {DIRECTORY: directory, LAUNCHER: str(os.getpid()), **thread_share(num_processes)}
         hidden = ",".join(f"{rank}:3" for rank in range(1, num_processes))
         options = ["--standalone", f"--nproc-per-node={num_processes}", f"--log-dir={directory}"]
+        options += ["--signals-to-handle=SIGTERM,SIGUSR1,SIGINT,SIGHUP,SIGQUIT"]
         try:
             torchrun.run(torchrun.parse_args([*options, f"--redirects={hidden}", "-m", module, *arguments]))
         except SignalException as stopped:
@@ -77,8 +78,8 @@ def run_launched(work: Callable[[], None]) -> None:
     threading.Thread(target=_end_with_launcher, args=(int(os.environ[LAUNCHER]),), daemon=True).start()
     try:
         work()
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+    except (KeyboardInterrupt, Terminated) as stopped:
+        raise SystemExit(143 if isinstance(stopped, Terminated) else 130) from None
     except Exception as error:
         known = error if isinstance(error, PipelineError) else storage_error(error)
         if known is None:

@@ -11,12 +11,12 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 
-from pipeline.command import Terminated
+from pipeline.command import END_SIGNALS, terminate
 
 FAILED_STAGES = re.compile(r"failed to reproduce(?: stages:)? ((?:'[^']+'(?:, | and )?)+)")
-SECONDS_TO_END = 20.0  # how long a child may take to end before it is killed
+GRACE_SECONDS = float(os.environ.get("GRACE_SECONDS", "30"))
+"""How long a child may take to end before it is killed: a training does its step and writes a checkpoint."""
 
 
 def start_dvc(
@@ -51,7 +51,7 @@ def remove_broken_rwlock(directory: Path) -> None:
 def end(*processes: subprocess.Popen) -> None:
     """End processes of ``start_dvc`` and all that they started; stages resume later."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        deadline = time.monotonic() + SECONDS_TO_END
+        deadline = time.monotonic() + GRACE_SECONDS
         for process in processes:
             # Its session outlives DVC itself by the stage that it was running.
             with contextlib.suppress(ProcessLookupError):
@@ -73,21 +73,16 @@ def _session_lives(process: subprocess.Popen) -> bool:
 
 @contextlib.contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """Turn SIGTERM into the exception Terminated, where this is the main thread and nobody else handles it."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_IGN)
-        raise Terminated
-
+    """Turn END_SIGNALS into the exception Terminated, where this is the main thread and nobody else handles them."""
     mine = threading.current_thread() is threading.main_thread()
-    mine = mine and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if mine:
-        signal.signal(signal.SIGTERM, stop)
+    free = [number for number in END_SIGNALS if mine and signal.getsignal(number) is signal.SIG_DFL]
+    for number in free:
+        signal.signal(number, terminate)
     try:
         yield
     finally:
-        if mine:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in free:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def failed_stages(text: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.model_report import model_revision
+from pipeline.command import ends_between_steps
 from pipeline.config.conditions import training_settings
 from pipeline.config.params import Params
 from pipeline.config.training import target_shares
@@ -120,6 +121,7 @@ def train_adapter(
             pad_id=tokenizer.pad_token_id or 0,
             checkpoint=run.unfinished / "state.safetensors",
             on_step=on_step,
+            is_ending=stack.enter_context(ends_between_steps()),
             group=group,
         )
         if group.is_main:

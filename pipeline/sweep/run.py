@@ -14,6 +14,7 @@ from typing import Any
 
 from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import read_json, write_if_changed, write_json
+from pipeline.command import RESUMES
 from pipeline.compose import write_files
 from pipeline.errors import ArtifactError, BusyError, PipelineError
 from pipeline.runs.dvc_process import (
@@ -152,6 +153,9 @@ def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) 
         raise
     if status != 0:
         text = log.read_bytes()[before:].decode(errors="replace")
+        if status < 0 or f"terminated; {RESUMES}" in text:
+            # Slurm signals DVC and the stage, not this process alone: the cell is not failed, it goes on elsewhere.
+            return ended("interrupted")
         return ended("failed", ", ".join(failed_stages(text)), last_error(text))
     record = ended("finished")
     # Last: a cell that counts as finished is never written to again.

@@ -79,7 +79,7 @@ def test_another_failure_is_named_with_the_end_of_its_log(start, fault, status, 
     assert process.errors.endswith(last)
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, None)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGUSR1, 143), (signal.SIGINT, 130), (signal.SIGKILL, None)])
 def test_a_signal_to_the_launcher_ends_all(tmp_path, start, number, status):
     process = start("time.sleep(600)")
     wait_until(lambda: all((tmp_path / rank).exists() for rank in "01"), process)

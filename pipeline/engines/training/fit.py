@@ -17,6 +17,7 @@ from transformers import get_cosine_schedule_with_warmup
 
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import write_json
+from pipeline.command import Terminated
 from pipeline.config.training import TrainConfig
 from pipeline.core.random_streams import stream_seed
 from pipeline.core.training.batches import Batch, PassCost, collate, plan_passes, share_passes
@@ -99,12 +100,14 @@ def fit(
     pad_id: int,
     checkpoint: Path,
     on_step: Callable[[dict], None] = lambda record: None,
+    is_ending: Callable[[], bool] = lambda: False,
     group: ProcessGroup | None = None,
 ) -> list[dict]:
     """Train the adapter for ``num_steps`` optimiser steps; the processes of ``group`` call this with equal arguments.
 
     Each makes all examples of a step and runs its share of the forward passes. Dropout masks have streams by ``seed``,
-    ``stream`` and step: after a stop, a run ends with the same weights, bit for bit on one CPU.
+    ``stream`` and step: after a stop, a run ends with the same weights, bit for bit on one CPU. Where ``is_ending`` of
+    any process is true after a step, all leave a checkpoint and raise Terminated.
 
     Returns one record per step, also given to ``on_step``: step, loss (nats), learning_rate, grad_norm, tokens,
     sequences, seconds (of this process), and of each of several terms loss/NAME and weight/NAME.
@@ -136,7 +139,7 @@ def fit(
         for parameter_group in optimizer.param_groups:
             parameter_group["lr"] = rate
         # On the device and in double precision: one transfer per step, and no rounding of the sum.
-        totals = torch.zeros(len(terms) + 1, dtype=torch.float64, device=next(iter(parameters.values())).device)
+        totals = torch.zeros(len(terms) + 2, dtype=torch.float64, device=next(iter(parameters.values())).device)
         sequences = 0
         for place, term in enumerate(terms):
             examples = term.make_examples(step)
@@ -155,8 +158,9 @@ def fit(
                     base = model if term.compares else None
                     loss = backward_pass(logits_at, batch, term.objective, settings.temperature, LOGITS_PER_CHUNK, base)
                 totals[place] += loss
-                totals[-1] += batch_tokens
-        *losses, tokens = group.sum(totals).tolist()
+                totals[-2] += batch_tokens
+        totals[-1] = is_ending()
+        *losses, tokens, ending = group.sum(totals).tolist()
         loss = sum(losses)
         if not math.isfinite(loss):
             raise ConfigError(f"the training loss is {loss} at step {step + 1}; lower train.learning_rate")
@@ -181,8 +185,11 @@ def fit(
             record |= {f"loss/{term.name}": weighted / term.weight, f"weight/{term.name}": term.weight}
         log.append(record)
         on_step(record)
-        if group.is_main and (step + 1) % settings.checkpoint_every_steps == 0 and step + 1 < num_steps:
-            save_checkpoint(checkpoint, step + 1, parameters, optimizer, log)
+        if step + 1 < num_steps and (ending or (step + 1) % settings.checkpoint_every_steps == 0):
+            if group.is_main:
+                save_checkpoint(checkpoint, step + 1, parameters, optimizer, log)
+            if ending:
+                raise Terminated
     model.eval()
     return log
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 import yaml
 
-from pipeline.command import Terminated, _terminate
+from pipeline.command import Terminated, terminate
 from pipeline.config.engine import OpenaiConfig
 from pipeline.engines.sampling.openai_engine import open_openai
 from pipeline.engines.sampling.text_engine import EngineError
@@ -128,7 +128,7 @@ def test_faults_that_pass_are_repeated(opened, server, tokenizer):
 
 
 def test_a_signal_ends_the_wait_at_once(opened, server, tokenizer):
-    engine, before = opened(timeout_seconds=600.0), signal.signal(signal.SIGTERM, _terminate)
+    engine, before = opened(timeout_seconds=600.0), signal.signal(signal.SIGTERM, terminate)
     server.behave(silent_from=2)
     got, started = [], time.monotonic()
 

@@ -1,5 +1,6 @@
 """Training resumes bit for bit, and says what is wrong; ``test_plain_loop`` has what it computes."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from peft import get_peft_model_state_dict
 from safetensors import safe_open
 
+from pipeline.command import END_SIGNALS, Terminated, ends_between_steps
 from pipeline.core.training.examples import anchor_example, hard_example, soft_example
 from pipeline.core.training.objectives import anchor_loss, hard_target_loss, soft_target_loss
 from pipeline.engines.training import fit as fit_module
@@ -35,20 +37,34 @@ class Killed(Exception):
     pass
 
 
-def run(model_config, path, terms=TERMS, *, settings=SETTINGS, dtype="float32", killed_after=None):
+def run(model_config, path, terms=TERMS, *, settings=SETTINGS, dtype="float32", killed_after=None, number=None):
     """The adapter's weights under their PEFT names, and the log without times."""
     model = adapter(model_config, dtype=dtype)
     seen = []
 
     def on_step(record):
         seen.append(record["step"])
-        if record["step"] == killed_after:
+        if record["step"] == killed_after and number:
+            os.kill(os.getpid(), number)
+        elif record["step"] == killed_after:
             raise Killed
 
-    log = fit(model, terms, STEPS, settings, seed=1, stream=("tiny",), pad_id=0, checkpoint=path, on_step=on_step)
+    more = {"seed": 1, "stream": ("tiny",), "pad_id": 0, "checkpoint": path, "on_step": on_step}
+    with ends_between_steps() as is_ending:
+        log = fit(model, terms, STEPS, settings, **more, is_ending=is_ending)
     assert seen == list(range(1, STEPS + 1))
     state = {name: value.detach().contiguous() for name, value in get_peft_model_state_dict(model).items()}
     return state, [{key: value for key, value in entry.items() if key != "seconds"} for entry in log]
+
+
+@pytest.mark.parametrize("number", END_SIGNALS)
+def test_a_signal_ends_a_run_between_two_steps_and_loses_none(model_config, tmp_path, number):
+    settings = replace(SETTINGS, checkpoint_every_steps=STEPS)
+    with pytest.raises(Terminated):
+        run(model_config, tmp_path / "state", settings=settings, killed_after=2, number=number)
+    with safe_open(tmp_path / "state", "pt") as file:
+        # The signal came behind step 2, when the run could only end with the next one.
+        assert file.metadata()["step"] == "3"
 
 
 @pytest.mark.parametrize(
