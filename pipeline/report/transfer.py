@@ -21,7 +21,6 @@ from pipeline.core.statistics.condition_tests import (
     comparison_verdict,
     method_pairs,
 )
-from pipeline.core.statistics.intervals import newcombe_interval, newcombe_p
 from pipeline.core.statistics.sign_flips import PATTERNS, sign_flip_effect
 from pipeline.report.evaluations import Evaluations, ReportContext, rows_of
 from pipeline.report.table import Column, Table, TableSpec, interval_text, number_text, probability_text, records_table
@@ -68,14 +67,6 @@ def compare_prompts(own: np.ndarray, other: np.ndarray, names: tuple) -> dict[st
     effect = sign_flip_effect(own - other, random_stream(seed, STREAM, "signs", *names))
     values = float(own[both].mean()), float(other[both].mean())
     return _result(effect.n, values, (effect.ci_low, effect.ci_high), effect.p)
-
-
-def compare_rates(successes: tuple[int, int], trials: tuple[int, int]) -> dict[str, float]:
-    """Compare rates of two independent samples: Newcombe's interval and the test that it is the inversion of."""
-    if 0 in trials:
-        return _result(0)
-    values = (successes[0] / trials[0], successes[1] / trials[1])
-    return _result(min(trials), values, newcombe_interval(successes, trials), newcombe_p(successes, trials))
 
 
 def _standard_errors(own: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -150,15 +141,15 @@ def transfer_comparisons(params: Params, evaluations: Evaluations) -> pd.DataFra
                 sides = (table[model, condition].to_numpy() for condition in (own, other))
                 names = (*question, model, own, other)
                 results[names] = compare_prompts(*sides, (params.seed, *names))
-    columns = ["num_samples", "num_parsed", *LETTER_COUNTS]
     # Sums over requests, as the strict parser reads.
-    counts = evaluations.stacked("mcq", "per_prompt", columns, models, conditions).groupby(["model", "condition"]).sum()
+    counts = (
+        evaluations.stacked("mcq", "per_prompt", LETTER_COUNTS, models, conditions)
+        .groupby(["model", "condition"])
+        .sum()
+    )
     for model, own, other in pairs:
         if {(model, own), (model, other)} <= set(counts.index):
             sides = [counts.loc[(model, condition)] for condition in (own, other)]
-            parsed, asked = (tuple(int(side[name]) for side in sides) for name in ("num_parsed", "num_samples"))
-            names = ("mcq", "mcq", "mcq_parse_rate", model, own, other)
-            results[names] = compare_rates(parsed, asked)
             letters = [side[LETTER_COUNTS].to_numpy(dtype=np.int64) for side in sides]
             names = ("mcq", "mcq", "mcq_total_variation", model, own, other)
             results[names] = compare_total_variation(*letters, (params.seed, *names))
@@ -205,8 +196,8 @@ def transfer_tests_table(context: ReportContext, tests: pd.DataFrame) -> Table |
         4,
         "Difference: first condition minus second. Open-ended answers and NoveltyBench: means over prompts, with a "
         "sign-flip test of the prompts' differences and the interval that is its inversion. "
-        "Multiple choice has one request, so conditions are two samples of generations: parse rates with Newcombe's "
-        "interval and its test; total variation, of the questions that parse, with a permutation test that "
+        "Multiple choice has one request, so conditions are two samples of generations: total variation, of the "
+        "questions that parse, with a permutation test that "
         "deals the letters of both to samples of the same sizes, and its inversion. Uniform samplers: the "
         "difference of what uniform samplers of the two sizes score; one that is no larger says nothing. Adjusted: "
         "over the splits of the same question (Holm), level "

@@ -5,15 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from pipeline.axes.mcq.multiple_choice import outcome, prompt_row, total_variation, total_variation_floor
 from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure
-from pipeline.core.statistics.intervals import newcombe_interval
 from pipeline.report.evaluations import ReportContext, read_evaluations
 from pipeline.report.transfer import (
     compare_prompts,
-    compare_rates,
     compare_total_variation,
     transfer_comparisons,
 )
@@ -41,17 +38,6 @@ def test_prompts_that_are_undefined_under_one_condition_are_left_out():
     assert (found["n"], found["value"], found["value_against"], found["difference"]) == (2, 2.5, 0.5, 2.0)
     nothing = compare_prompts(np.full(4, math.nan), base, NAMES)
     assert nothing["n"] == 0 and math.isnan(nothing["p"]) and math.isnan(nothing["difference"])
-
-
-def test_rates_of_two_samples():
-    found = compare_rates((61, 33), (300, 300))
-    assert (found["n"], found["value"], found["value_against"]) == (300, 61 / 300, 33 / 300)
-    assert (found["ci_low"], found["ci_high"]) == newcombe_interval((61, 33), (300, 300))
-    assert found["p"] == pytest.approx(stats.fisher_exact([[61, 239], [33, 267]]).pvalue, abs=1e-3)
-    # The interval of that level ends at 0.
-    quantile = stats.norm.isf(found["p"] / 2)
-    assert newcombe_interval((61, 33), (300, 300), quantile)[0] == pytest.approx(0, abs=1e-6)
-    assert math.isnan(compare_rates((0, 3), (0, 10))["p"])
 
 
 def test_total_variation_is_compared_at_the_samples_sizes():
@@ -159,7 +145,6 @@ def test_every_axis_is_tested_against_base_and_soft_against_hard(tests):
     expected = dict(zip(pairs, ("better", "cannot tell", "better"), strict=True))
     assert verdicts(tests, "utility", "all") == verdicts(tests, "utility", "curated") == expected
     assert set(tests.loc[tests["metric"] == "utility_stand_in", "model"]) == {"m6"}
-    assert verdicts(tests, "mcq_parse_rate", "mcq") == dict(zip(pairs, ("worse", "worse", "better"), strict=True))
     # The same letters, half as many; and none that parse.
     balance = verdicts(tests, "mcq_total_variation", "mcq")
     assert balance == dict(zip(pairs, ("cannot tell", "undefined", "undefined"), strict=True))

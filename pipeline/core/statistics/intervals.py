@@ -5,7 +5,7 @@ import warnings
 from typing import Any, Literal
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import stats
 
 Statistic = Literal["family_median", "family_mean", "median"]
 NORMAL_QUANTILE = float(stats.norm.ppf(0.975))
@@ -138,34 +138,3 @@ def clustered_wilson_interval(successes: np.ndarray, trials: np.ndarray) -> tupl
     effect = max(1.0, between / binomial) if binomial > 0 else 1.0
     shrink = (NORMAL_QUANTILE / stats.t.ppf(0.975, clusters - 1)) ** 2 / effect
     return wilson_interval(float(successes.sum() * shrink), float(total * shrink))
-
-
-def newcombe_interval(
-    successes: tuple[int, int], trials: tuple[int, int], quantile: float = NORMAL_QUANTILE
-) -> tuple[float, float]:
-    """95% interval of a difference of rates, first - second, of independent samples (Newcombe 1998, method 10); NaN
-    where one has no trials."""
-    if 0 in trials:
-        return math.nan, math.nan
-    first, second = (k / n for k, n in zip(successes, trials, strict=True))
-    (low_1, high_1), (low_2, high_2) = (wilson_interval(*own, quantile) for own in zip(successes, trials, strict=True))
-    difference = first - second
-    low = difference - math.hypot(first - low_1, high_2 - second)
-    return low, difference + math.hypot(high_1 - first, second - low_2)
-
-
-def newcombe_p(successes: tuple[int, int], trials: tuple[int, int]) -> float:
-    """Two-sided p of equal rates: the level at which ``newcombe_interval`` begins to hold 0."""
-    if 0 in trials:
-        return math.nan
-    end = 0 if successes[0] / trials[0] > successes[1] / trials[1] else 1
-
-    def beyond(quantile: float) -> float:
-        return newcombe_interval(successes, trials, quantile)[end]
-
-    if abs(beyond(1e-9)) < 1e-8:
-        return 1.0
-    # Its 40 standard errors are more than floating point can tell from p = 0.
-    if beyond(1e-9) * beyond(40.0) > 0:
-        return 0.0
-    return float(2 * stats.norm.sf(optimize.brentq(beyond, 1e-9, 40.0)))

@@ -13,7 +13,6 @@ from pipeline.core.statistics.intervals import (
     half_sample_deviations,
     half_samples,
     interval_of_deviations,
-    newcombe_interval,
     over_families,
     wilson_interval,
 )
@@ -113,13 +112,6 @@ def test_wilsons_interval_is_scipys(successes, trials):
     expected = stats.binomtest(successes, trials).proportion_ci(method="wilson")
     assert wilson_interval(successes, trials) == pytest.approx((expected.low, expected.high))
     assert all(math.isnan(end) for end in wilson_interval(0, 0))
-
-
-def test_newcombes_interval_by_his_table():
-    # Newcombe 1998, Table II, method 10: 56/70 - 48/80 and 10/10 - 0/20.
-    assert newcombe_interval((56, 48), (70, 80)) == pytest.approx((0.0524, 0.3339), abs=5e-5)
-    assert newcombe_interval((10, 0), (10, 20)) == pytest.approx((0.6791, 1.0), abs=5e-5)
-    assert math.isnan(newcombe_interval((1, 0), (2, 0))[0])
 
 
 def test_rates_of_clusters_are_covered_where_wilsons_interval_is_too_narrow():
