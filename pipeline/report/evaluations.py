@@ -25,6 +25,14 @@ METRIC_COLUMNS = (
 )
 """Columns of reports/metrics.csv. The change is from base, paired; the note says why a value is undefined."""
 
+UNITS = {
+    "structured": ("families", "family"),
+    "open": ("prompts", "prompt_id"),
+    "novelty": ("prompts", "prompt_id"),
+    "retention": ("items", "item"),
+}
+"""The pairs of a test of two conditions, by axis, and their column in its per_prompt.parquet."""
+
 
 def display_names(params: Params) -> dict[str, str]:
     """Display name by model, in order."""
@@ -118,6 +126,20 @@ class Evaluations:
                     parts.append(table.assign(model=model, condition=condition))
         order = ["model", "condition", *kept]
         return pd.concat(parts, ignore_index=True)[order] if parts else pd.DataFrame(columns=order)
+
+    def by_unit(self, axis: str, split: str, metric: str, model: str, condition: str) -> pd.Series | None:
+        """Means of a metric by ``UNITS``, float64; None where there are none, or all are undefined."""
+        labels = {"axis": axis, "split": split, "metric": metric, "model": model, "condition": condition}
+        path = self.path(axis, model, condition, "per_prompt.parquet")
+        if path is None or axis not in UNITS or metric.startswith("gp_irt") or rows_of(self.metrics, **labels).empty:
+            return None
+        # The judge is a part of the name of NoveltyBench's metrics.
+        column = "value" if axis == "retention" else metric.removesuffix("_lexical").removesuffix("_stand_in")
+        unit, parts = UNITS[axis][1], [] if split in ("all", axis) else ["split"]
+        table = read_table(path, [unit, column, *parts])
+        own = table[table["split"] == split] if parts else table
+        means = own.groupby(unit, sort=True)[column].mean().astype(float)
+        return means if means.notna().any() else None
 
     def samples(self, models: Sequence[str], conditions: Sequence[str]) -> dict[str, dict[tuple[str, str], np.ndarray]]:
         """Valid samples of structured sampling: ``samples[model][condition, prompt_id]``, float64[n]."""

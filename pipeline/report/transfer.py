@@ -5,7 +5,7 @@ prompt. There is one multiple-choice request: two conditions are two samples of 
 """
 
 import math
-from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -40,6 +40,7 @@ GENERATIVE_SUMMARY = TableSpec(
     "with the paper's.",
 )
 OPEN_METRICS = ("top_p_support_size", "unique_fraction")
+NOVELTY_METRICS = ("distinct", "distinct_lexical", "utility", "utility_stand_in")
 LETTER_COUNTS = [f"count_{letter.lower()}" for letter in LETTERS]
 UNDEFINED = (math.nan, math.nan)
 STREAM = "transfer tests"
@@ -106,41 +107,20 @@ def compare_total_variation(own: np.ndarray, other: np.ndarray, names: tuple) ->
     return _result(min(sizes), values, (ends[0], ends[1]), p, floors)
 
 
-def values_by_prompt(
-    evaluations: Evaluations, models: Sequence[str], conditions: Sequence[str]
-) -> dict[tuple[str, str, str], pd.DataFrame]:
-    """Metrics that are means over prompts, by axis, split and name: a row per prompt, columns (model, condition)."""
-
-    def by_prompt(table: pd.DataFrame, column: str) -> pd.DataFrame:
-        return table.pivot(index="prompt_id", columns=["model", "condition"], values=column).astype(float)
-
-    answers = evaluations.stacked("open", "per_prompt", ("prompt_id",), models, conditions, optional=OPEN_METRICS)
-    found = {("open", "open", metric): by_prompt(answers, metric) for metric in OPEN_METRICS}
-    columns = ("prompt_id", "split", "distinct", "utility")
-    rated = evaluations.stacked("novelty", "per_prompt", columns, models, conditions)
-    reported = rows_of(evaluations.metrics, axis="novelty")
-    names = set(zip(reported["model"], reported["condition"], reported["metric"], strict=True))
-    keys = list(zip(rated["model"], rated["condition"], strict=True))
-    for column, suffixes in (("distinct", ("", "_lexical")), ("utility", ("", "_stand_in"))):
-        for metric in (column + suffix for suffix in suffixes):
-            own = rated[np.array([(*key, metric) in names for key in keys], dtype=bool)]
-            for split in [*dict.fromkeys(rated["split"]), ALL_PARTS]:
-                members = own if split == ALL_PARTS else own[own["split"] == split]
-                found["novelty", split, metric] = by_prompt(members, column)
-    return {question: table for question, table in found.items() if table.size and table.notna().any().any()}
-
-
 def transfer_comparisons(params: Params, evaluations: Evaluations) -> pd.DataFrame:
     """Tests of the ``method_pairs`` of all models, with what ``_result`` has, p_adjusted and verdict."""
     models, conditions = list(params.models), params.conditions
     pairs = [(model, own, other) for model in models for own, other in method_pairs(conditions)]
     results: dict[tuple, dict[str, float]] = {}
-    for question, table in values_by_prompt(evaluations, models, conditions).items():
-        for model, own, other in pairs:
-            if {(model, own), (model, other)} <= set(table.columns):
-                sides = (table[model, condition].to_numpy() for condition in (own, other))
-                names = (*question, model, own, other)
-                results[names] = compare_prompts(*sides, (params.seed, *names))
+    questions = [("open", "open", metric) for metric in OPEN_METRICS]
+    for metric in NOVELTY_METRICS:
+        splits = set(rows_of(evaluations.metrics, axis="novelty", metric=metric)["split"]) - {ALL_PARTS}
+        questions += [("novelty", split, metric) for split in (*sorted(splits), ALL_PARTS)]
+    for question, (model, own, other) in product(questions, pairs):
+        sides = [evaluations.by_unit(*question, model, condition) for condition in (own, other)]
+        if not any(side is None for side in sides):
+            both, names = pd.concat(sides, axis=1), (*question, model, own, other)
+            results[names] = compare_prompts(*both.to_numpy().T, (params.seed, *names))
     # Sums over requests, as the strict parser reads.
     counts = (
         evaluations.stacked("mcq", "per_prompt", LETTER_COUNTS, models, conditions)

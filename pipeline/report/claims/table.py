@@ -16,26 +16,10 @@ from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
 from pipeline.report.claims.decide import Evidence, decide, evidence, side, some_models, together
 from pipeline.report.claims.declared import CLAIMS, Contrast
-from pipeline.report.evaluations import Evaluations, rows_of
+from pipeline.report.evaluations import UNITS, Evaluations, rows_of
 from pipeline.report.table import Table, probability_text, records_table
 
 PLACES = {"ood": " on held-out families", "unseen": " on unseen parameters", "all": "", "open": "", "mcq": ""}
-UNITS = {"structured": "families", "open": "prompts", "novelty": "prompts", "retention": "items"}
-"""The pairs of one model's test, by axis; of other figures the recorded bootstrap of the change from base is taken."""
-
-
-def values_by_unit(evaluations: Evaluations, contrast: Contrast, model: str, condition: str) -> pd.Series | None:
-    """float64 by family, prompt or item; None where there is none, or no table of them."""
-    axis, metric, split = contrast.axis, contrast.metric, contrast.split
-    shown = rows_of(evaluations.metrics, axis=axis, model=model, condition=condition, split=split, metric=metric)
-    path = evaluations.path(axis, model, condition, "per_prompt.parquet")
-    if path is None or shown.empty or axis not in UNITS or metric.startswith("gp_irt"):
-        return None
-    whole = split in ("all", axis)
-    unit, column = {"structured": ("family", metric), "retention": ("item", "value")}.get(axis, ("prompt_id", metric))
-    table = read_table(path, [unit, column, *([] if whole else ["split"])])
-    own = table if whole else table[table["split"] == split]
-    return own.groupby(unit, sort=True)[column].mean().astype(float)
 
 
 def _compared(contrast: Contrast, own: pd.Series, other: pd.Series) -> pd.DataFrame:
@@ -47,15 +31,8 @@ def _compared(contrast: Contrast, own: pd.Series, other: pd.Series) -> pd.DataFr
 
 
 def _valid_share(evaluations: Evaluations, model: str, split: str) -> float:
-    found = rows_of(
-        evaluations.metrics,
-        axis="structured",
-        model=model,
-        condition="base",
-        split=split,
-        metric="valid_rate",
-        family="",
-    )
+    labels = {"axis": "structured", "model": model, "condition": BASE, "split": split, "metric": "valid_rate"}
+    found = rows_of(evaluations.metrics, **labels, family="")
     return float(found["value"].iloc[0]) if len(found) else math.nan
 
 
@@ -85,7 +62,8 @@ def _recorded(runs: Sequence[Evaluations], contrast: Contrast, model: str) -> Ev
 
 def _of_run(run: Evaluations, contrast: Contrast, model: str) -> pd.DataFrame | None:
     """Both conditions and their difference by unit; None where a condition has no table."""
-    own, other = (values_by_unit(run, contrast, model, name) for name in (contrast.own, contrast.other))
+    labels = (contrast.axis, contrast.split, contrast.metric, model)
+    own, other = (run.by_unit(*labels, condition) for condition in (contrast.own, contrast.other))
     return None if own is None or other is None else _compared(contrast, own, other)
 
 
@@ -103,7 +81,7 @@ def effects_by_model(runs: Mapping[str, Sequence[Evaluations]], contrast: Contra
             mean = sum(compared[1:], compared[0]) / len(compared)
             names = (seed, model, contrast.metric, contrast.split, contrast.own, contrast.other)
             means = float(mean["own"].mean()), float(mean["other"].mean())
-            found[model] = evidence(mean["difference"].to_numpy(), names, UNITS[contrast.axis], means)
+            found[model] = evidence(mean["difference"].to_numpy(), names, UNITS[contrast.axis][0], means)
         elif recorded := _recorded(own_runs, contrast, model):
             found[model] = recorded
     return found
