@@ -29,10 +29,9 @@ from pipeline.report.result import Result, headline, make_result, screen
 from pipeline.report.retention import retention_summary
 from pipeline.report.seeds import seed_tables
 from pipeline.report.settings import settings_tables
-from pipeline.report.table import Table, specified
+from pipeline.report.table import Column, Table, TableSpec, specified
 from pipeline.report.table_text import latex_document, write_table_texts
 from pipeline.report.tracked_files import write_tracked_files
-from pipeline.report.transfer import GENERATIVE_SUMMARY, transfer_comparisons, transfer_tests_table
 
 SCREEN, FAILED = "result.txt", "FAILED"
 DEMO = "demo"  # experiment whose results are not the paper's
@@ -63,6 +62,24 @@ SECTIONS = {
 """Titles and explanations of the page's sections, in order; those of an axis have its name."""
 
 
+GENERATIVE_SUMMARY = TableSpec(
+    "table1",
+    "Table 1. Diversity and balance of what models generate beyond numbers",
+    (
+        *(Column("top_p_support_size"), Column("top_p_support_size", "change")),
+        *(Column("unique_fraction"), Column("unique_fraction", "change")),
+        *(Column("mcq_total_variation"), Column("mcq_total_variation", "change")),
+        Column("mcq_total_variation", "floor", "Uniform sampler"),
+        *(Column("utility", title="NoveltyBench utility"), Column("utility", "change")),
+        Column("utility_stand_in", title="NoveltyBench utility (stand-in)"),
+    ),
+    "Support size: first-step tokens, most probable first, that hold 90% of the probability, mean over prompts. Unique "
+    "output rate: distinct answers over all answers. TV: distance of the correct answer's position from uniform over "
+    "parseable questions. NoveltyBench utility: mean over the prompts of both splits; a stand-in's is not comparable "
+    "with the paper's.",
+)
+
+
 @dataclass(frozen=True)
 class Report:
     """A report; ``sources`` are the ``metrics.json`` of all evaluations, those of other seeds and ablations, too."""
@@ -79,7 +96,6 @@ def make_tables(context: ReportContext, result: Result, seeds: Sequence[Evaluati
     summary = [
         claims_table({model: seeds for model in context.names}, context.params.seed),
         specified(GENERATIVE_SUMMARY, context, context.conditions),
-        transfer_tests_table(context, transfer_comparisons(context.params, context.evaluations)),
         retention_summary(context),
     ]
     return {

@@ -30,14 +30,8 @@ TEST_COLUMNS = (
     *("p_difference", "p_difference_adjusted", "verdict"),
 )
 """Of the table of an evaluation's own tests against base."""
-Direction = Literal["lower", "higher", "neither"]
-Verdict = Literal["better", "worse", "fewer", "more", "no relevant difference", "cannot tell", "undefined"]
-WORDS: dict[Direction, tuple[Verdict, Verdict]] = {
-    "lower": ("better", "worse"),
-    "higher": ("worse", "better"),
-    "neither": ("fewer", "more"),
-}
-"""What a negative and a positive difference are called, by which way is better."""
+Direction = Literal["lower", "higher"]
+Verdict = Literal["better", "worse", "no relevant difference", "cannot tell", "undefined"]
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
@@ -79,15 +73,15 @@ def comparison_verdict(
     floor_difference: float = 0.0,
     better: Direction = "lower",
 ) -> Verdict:
-    """One of WORDS where the test rejects and the whole interval lies beyond the margin, "no relevant difference" where
-    it lies within. What perfect samplers of the two sizes would differ by makes either harder."""
+    """Better or worse where the test rejects and the whole interval lies beyond the margin, "no relevant difference"
+    where it lies within. What perfect samplers of the two sizes would differ by makes either harder."""
     low, high = interval
     if not all(math.isfinite(number) for number in (low, high, p_adjusted)):
         return "undefined"
     allowance = abs(floor_difference) if math.isfinite(floor_difference) else 0.0
     beyond, within = margin + allowance, margin - allowance
     if p_adjusted <= significance and (high < -beyond or low > beyond):
-        return WORDS[better][low > beyond]
+        return "better" if (low > beyond) == (better == "higher") else "worse"
     return "no relevant difference" if -within < low and high < within else "cannot tell"
 
 

@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.storage import read_table
+from pipeline.axes.mcq.multiple_choice import total_variation, total_variation_effect
 from pipeline.axes.registry import METRICS
 from pipeline.config.params import BASE
+from pipeline.core.prompts.multiple_choice import LETTERS
+from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.sign_flips import Effect
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
@@ -20,6 +23,8 @@ from pipeline.report.evaluations import UNITS, Evaluations, rows_of
 from pipeline.report.table import Table, probability_text, records_table
 
 PLACES = {"ood": " on held-out families", "unseen": " on unseen parameters", "all": "", "open": "", "mcq": ""}
+
+LETTER_COUNTS = [f"count_{letter.lower()}" for letter in LETTERS]
 
 
 def _compared(contrast: Contrast, own: pd.Series, other: pd.Series) -> pd.DataFrame:
@@ -67,6 +72,19 @@ def _of_run(run: Evaluations, contrast: Contrast, model: str) -> pd.DataFrame | 
     return None if own is None or other is None else _compared(contrast, own, other)
 
 
+def _positions(runs: Sequence[Evaluations], contrast: Contrast, model: str, seed: int) -> Evidence | None:
+    """Of answer positions: there is one request, so the conditions are two samples of letters, of all runs together."""
+    sides = []
+    for condition in (contrast.own, contrast.other):
+        paths = [run.path("mcq", model, condition, "per_prompt.parquet") for run in runs]
+        if None in paths:
+            return None
+        sides.append(sum(read_table(path, LETTER_COUNTS)[LETTER_COUNTS].to_numpy(int).sum(axis=0) for path in paths))
+    rng = random_stream(seed, "claims", model, "positions", contrast.own, contrast.other)
+    effect = total_variation_effect(*sides, rng)
+    return Evidence(effect, "permutations of letters", *(total_variation(counts) for counts in sides))
+
+
 def effects_by_model(runs: Mapping[str, Sequence[Evaluations]], contrast: Contrast, seed: int) -> dict[str, Evidence]:
     """The effect of a contrast in each model that has both conditions; ``runs`` by model, one for each training seed,
     whose differences of a family, prompt or item are averaged."""
@@ -77,7 +95,10 @@ def effects_by_model(runs: Mapping[str, Sequence[Evaluations]], contrast: Contra
             continue
         by_run = [_of_run(run, contrast, model) for run in own_runs]
         compared = [values for values in by_run if values is not None]
-        if compared:
+        if contrast.axis == "mcq":
+            if positions := _positions(own_runs, contrast, model, seed):
+                found[model] = positions
+        elif compared:
             mean = sum(compared[1:], compared[0]) / len(compared)
             names = (seed, model, contrast.metric, contrast.split, contrast.own, contrast.other)
             means = float(mean["own"].mean()), float(mean["other"].mean())
@@ -177,9 +198,8 @@ def claims_table(runs: Mapping[str, Sequence[Evaluations]], seed: int) -> Table 
         f"Numbers are means over families, prompts or items, so they differ from tables of medians. {pairs} Holds: the "
         "95% interval lies beyond the margin on the claim's side; contradicted: on the other; kept: the 90% interval "
         "lies within the margin; for most models: the interval of their share lies above one half; open: none of "
-        "these. p and interval are of one test; perplexity, benchmark scores and answer positions have the "
-        "bootstrap's interval and no p. claims.csv has estimates, margins and models in columns. C16 is for the "
-        "ablations."
+        "these. p and interval are of one test; perplexity and benchmark scores have the bootstrap's interval and no "
+        "p. claims.csv has estimates, margins and models in columns. C16 is for the ablations."
     )
     table = records_table("claims", "What the paper claims, and what these models show", parts, columns, 1, note)
     return table and dataclasses.replace(table, frame=records)
