@@ -9,7 +9,7 @@ LAPTOP = $(or $(filter laptop%,$(EXPERIMENT)),laptop)
 unexport PYTHONDONTWRITEBYTECODE
 # A variable that no target knows, e.g. `condition` for CONDITION, would be ignored: make would do something else.
 VARIABLES = EXPERIMENT OVERRIDES PORT WORKERS JOBS GPUS ARGS SWEEP RESULTS BENCHMARKS REPEATS MODEL_ARGUMENTS TABLE ROW \
-  COLUMN MODULES MODEL METHOD CONDITION PROMPT LAW N ALL SOURCE BENCHMARK SHELL
+  COLUMN MODULES MODEL METHOD CONDITION PROMPT LAW N ALL SOURCE BENCHMARK SHELL LAUNCHER
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 UNKNOWN := $(firstword $(filter-out $(VARIABLES) MAKE%,$(GIVEN)))
 NEAREST = import difflib, sys; near = difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1, 0); print(*near)
@@ -26,7 +26,7 @@ SMOLLM2 = { test -d models/smollm2_135m || python -m pipeline.sources.import_ggu
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
-.PHONY: help demo test params repro tables claims sample laptop sweep ablations plan spent check-params dag provenance serve \
+.PHONY: help demo test params repro status tables claims sample laptop sweep ablations plan spent check-params dag provenance serve \
   record public publish serve-model wandb-sync dashboard pin fetch stand-ins embedded-model gpu-check setup test-quick \
   test-real test-kills test-faults golden bench lint clean
 
@@ -48,8 +48,12 @@ test:  ## all tests, two files at a time (WORKERS=4; 0 for one after another)
 params:  ## compose conf/ into params.yaml (EXPERIMENT=paper OVERRIDES="seed=1")
 	@$(RUN) python -m pipeline.compose $(if $(filter-out demo,$(EXPERIMENT)),experiment=$(EXPERIMENT)) $(OVERRIDES)
 
-repro: check-params  ## run what is out of date in the DAG of params.yaml (JOBS=4 GPUS=0,1,2,3)
-	@$(RUN) JOBS=$(JOBS) GPUS=$(GPUS) scripts/repro.sh
+repro: check-params  ## run what is out of date in the DAG of params.yaml (JOBS=4 GPUS=0,1,2,3; LAUNCHER=slurm)
+	@$(if $(filter-out slurm,$(LAUNCHER)),$(error LAUNCHER=$(LAUNCHER): slurm is known))
+	@$(RUN) $(if $(LAUNCHER),python -m pipeline.runs.slurm submit $(ARGS),JOBS=$(JOBS) GPUS=$(GPUS) scripts/repro.sh)
+
+status:  ## what runs, waits, was interrupted, failed and is done, of the DAG on Slurm
+	@$(RUN) python -m pipeline.runs.slurm status
 
 tables:  ## the report of what was evaluated (ALL=1, SWEEP=..., RESULTS=results/laptop)
 	@$(RUN) $(if $(SWEEP),python -m pipeline.sweep.tables $(SWEEP) $(ARGS), \

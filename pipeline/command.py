@@ -38,7 +38,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 class Terminated(BaseException):
-    """One of END_SIGNALS came; like KeyboardInterrupt not an Exception, so that nothing on the way catches it."""
+    """One of END_SIGNALS, its argument, came; not an Exception, so that nothing on the way catches it."""
 
 
 END_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
@@ -49,7 +49,7 @@ def terminate(number: int, frame: FrameType | None) -> None:
     """A handler of END_SIGNALS that raises Terminated, once: a further one would break what tidies up."""
     for every in END_SIGNALS:
         signal.signal(every, signal.SIG_IGN)
-    raise Terminated
+    raise Terminated(number)
 
 
 @contextlib.contextmanager

@@ -162,6 +162,14 @@ def _parallel(parser: CommandParser) -> None:
     parser.add_argument("--gpus", **gpus, help="GPUs to hand out, e.g. 0,1,2,3")
 
 
+def _slurm(parser: CommandParser) -> None:
+    parser.add_argument("command", choices=["submit", "status", "run"])
+    parser.add_argument("names", nargs="*", help="stages to reach (default: all); with run, the stage")
+    parser.add_argument("--options", default="", help="of sbatch, e.g. '--partition=a100 --time=8:00:00'")
+    gpus = "what asks for GPUs, {} for their number, e.g. --gpu-option=--gres=gpu:a100:{} (default: %(default)s)"
+    parser.add_argument("--gpu-option", default="--gpus={}", help=gpus)
+
+
 def _import_gguf(parser: CommandParser) -> None:
     parser.add_argument("directory", type=Path, help="checkpoint directory to make, for the model's `checkpoint`")
     parser.add_argument("--file", type=Path, help="GGUF file")
@@ -194,6 +202,7 @@ COMMANDS: dict[str, Callable[[CommandParser], None]] = {
     "pipeline.runs.costs": _costs,
     "pipeline.runs.trace": _trace,
     "pipeline.runs.parallel": _parallel,
+    "pipeline.runs.slurm": _slurm,
     "pipeline.sources.import_gguf": _import_gguf,
     "pipeline.sources.fetch": add_params,
     "pipeline.sources.pin": _pin,

@@ -40,11 +40,10 @@ def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str], con
 
 def paired_t_interval(differences: Sequence[float]) -> tuple[float, float]:
     """95% t interval of the mean of differences, one per seed; NaN with fewer than two or where one is undefined."""
-    found = spread(differences)
-    if not math.isfinite(found.deviation):
+    if not math.isfinite(spread(differences).deviation):
         return math.nan, math.nan
-    margin = float(stats.t.ppf(0.975, found.seeds - 1)) * found.deviation / math.sqrt(found.seeds)
-    return found.mean - margin, found.mean + margin
+    interval = stats.ttest_1samp(differences, 0).confidence_interval()
+    return float(interval.low), float(interval.high)
 
 
 def spread_columns(found: Spread) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from subprocess import Popen
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from pipeline.artifacts.locks import exclusive
 from pipeline.command import RESUMES, run_command
 from pipeline.commands import parse_arguments
 from pipeline.compose import check
-from pipeline.config.params import load_params
+from pipeline.config.params import Params, load_params
 from pipeline.dag.graph import StageGraph, stages_out_of_date
 from pipeline.dag.launch import thread_share
 from pipeline.dag.tables import why_off
@@ -175,19 +175,27 @@ class Runner:
                 raise
 
 
-def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
-    """Run what is out of date, up to ``targets``, or everything. Raises PipelineError, at the end for failed stages."""
+def plan_of(targets: Sequence[str]) -> tuple[Params, StageGraph, set[str]]:
+    """The parameters, the DAG, and what may be out of date of all that leads up to ``targets``, or to everything."""
     check(Path("params.yaml"), Path("conf"))
     params = load_params(Path("params.yaml"))
-    processes = params.distributed.num_processes
-    if gpus is not None and len(gpus) < processes:
-        raise ConfigError(f"--gpus names {len(gpus)} GPUs; distributed.num_processes needs {processes} for training")
     graph = StageGraph(params)
+    wanted = set(graph.closure(graph.select(targets) if targets else list(graph)))
+    stale = graph.downstream(stages_out_of_date(Path()) & wanted) & wanted
+    print(f"{len(stale)} of {len(wanted)} stages may be out of date", file=sys.stderr)
+    return params, graph, stale
+
+
+def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
+    """Run what is out of date, up to ``targets``, or everything. Raises PipelineError, at the end for failed stages."""
     with exclusive(Path(".dvc/tmp/parallel"), "pipeline.runs.parallel"):
         remove_broken_rwlock(Path())
-        wanted = set(graph.closure(graph.select(targets) if targets else list(graph)))
-        stale = graph.downstream(stages_out_of_date(Path()) & wanted) & wanted
-        print(f"{len(stale)} of {len(wanted)} stages may be out of date", file=sys.stderr)
+        params, graph, stale = plan_of(targets)
+        processes = params.distributed.num_processes
+        if gpus is not None and len(gpus) < processes:
+            raise ConfigError(
+                f"--gpus names {len(gpus)} GPUs; distributed.num_processes needs {processes} for training"
+            )
         off = {name for name in graph if why_off(graph[name].stage, params)}
         runner = Runner(graph, stale, jobs, gpus, processes, off)
         runner.run()

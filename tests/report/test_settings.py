@@ -7,15 +7,8 @@ import pytest
 from pipeline.config.params import load_params
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.structured import build_split
-from pipeline.report.settings import (
-    family_table,
-    method_settings,
-    methods_table,
-    shared_settings,
-    training_prompts,
-)
+from pipeline.report.settings import family_table, method_settings, training_prompts
 from tests.conftest import ROOT
-from tests.report.conftest import with_methods
 
 
 @pytest.fixture(scope="module")
@@ -36,18 +29,6 @@ def test_the_number_of_training_prompts_is_that_of_the_prompts(config, most, fam
     assert most is not None or expected == 1988
 
 
-def test_shared_settings_are_the_configured_ones(config):
-    changed = dataclasses.replace(
-        config,
-        train=dataclasses.replace(
-            config.train, learning_rate=0.0123, lora_rank=5, warmup_ratio=0.25, max_grad_norm=1.5
-        ),
-    )
-    rows = {row[0]: row[1:] for row in shared_settings(changed).rows}
-    assert rows["Peak learning rate"] == ("0.0123", "0.0002") and rows["LoRA rank"] == ("5", "16")
-    assert rows["Schedule"][0] == "cosine, 25% warm-up" and rows["Gradient norm"][0] == "at most 1.5"
-
-
 def test_steps_by_method_at_the_papers_settings(config):
     train = config.train
     paper = dataclasses.replace(
@@ -62,18 +43,6 @@ def test_steps_by_method_at_the_papers_settings(config):
     )
     (row,) = [row for row in method_settings(paper).rows if row[0] == "Optimiser steps"]
     assert row[1:] == ("189", "1,988", "189", "1,988")
-
-
-def test_methods_are_listed_with_their_terms_where_there_are_others_than_the_papers(two_models, tmp_path):
-    path = tmp_path / "params.yaml"
-    assert methods_table(with_methods(two_models, path, "hard", "soft")) is None
-    table = methods_table(with_methods(two_models, path, "soft", "hard", "mixed", "anchored"))
-    assert table.rows == [
-        ["soft", "soft", "—", "—"],
-        ["hard", "hard", "—", "—"],
-        ["mixed", "soft 0.25, hard 0.75", "—", "learning_rate: 0.0001"],
-        ["anchored", "soft", "weight 1, 8 replies per step", "—"],
-    ]
 
 
 def test_every_family_has_its_grids_and_this_runs_prompts(config):

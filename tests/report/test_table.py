@@ -138,16 +138,6 @@ def test_tables_of_the_paper_keep_their_numbers():
     assert r"\renewcommand{\thetable}{A\arabic{table}}" in latex and "addtocounter" not in latex
 
 
-def test_literals():
-    assert one_line(" a\r\n\tb\u2028c\x00\ud800 ") == "a b c\ufffd\ufffd"
-    assert escape_markdown("a|b\n*c* `d` <e> $f$ [g](h) \\") == r"a\|b \*c\* \`d\` \<e\> \$f\$ \[g\](h) \\"
-    assert escape_latex("50% of $x_1$ & {y}^2 # ~ \\ [1] *") == (
-        r"50\% of \$x\_1\$ \& \{y\}\textasciicircum{}2 \# \textasciitilde{} \textbackslash{} {[}1{]} {*}"
-    )
-    assert escape_latex("(−∞, 3×2]") == r"(\textminus{}\ensuremath{\infty}, 3\texttimes{}2{]}"
-    assert [shorten("one two three", limit) for limit in (13, 12, 7)] == ["one two three", "one two…", "one…"]
-
-
 @given(ANY_TEXT, st.integers(2, 40))
 def test_any_text_can_be_written(text, limit):
     escaped = escape_markdown(text)

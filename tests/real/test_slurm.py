@@ -1,0 +1,98 @@
+"""The DAG as jobs of a real Slurm on this machine: Debian's packages, where root may install and start them."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.stages.dvc.clones import clone_project, run
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.real
+CONFIGURATION = """ClusterName=one
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=2
+JobRequeue=1
+KillWait=30
+SchedulerParameters=requeue_delay=1
+MpiDefault=none
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+StateSaveLocation=/var/lib/slurm
+SlurmdSpoolDir=/var/spool/slurm
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=4000
+PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
+"""
+INSTALL = "apt-get install -y -qq slurm-wlm munge"
+START = """set -e
+mkdir -p /etc/munge /run/munge /var/spool/slurm /var/lib/slurm
+[ -s /etc/munge/munge.key ] || head -c 1024 /dev/urandom > /etc/munge/munge.key
+chown munge:munge /etc/munge/munge.key /run/munge && chmod 400 /etc/munge/munge.key
+: > /etc/slurm/cgroup.conf
+pgrep -x munged || runuser -u munge -- /usr/sbin/munged
+pgrep -x slurmctld || slurmctld
+sleep 1
+pgrep -x slurmd || slurmd
+timeout 60 srun hostname
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A Slurm of one node, which goes on running."""
+    if os.getuid() != 0 or shutil.which("apt-get") is None:
+        pytest.skip("Slurm is installed with apt-get, as root")
+    if shutil.which("sbatch") is None and subprocess.run(INSTALL, shell=True, capture_output=True).returncode:
+        pytest.skip("apt-get cannot install slurm-wlm")
+    configuration = Path("/etc/slurm/slurm.conf")
+    if not configuration.exists():
+        text = CONFIGURATION.format(host=socket.gethostname(), cpus=os.cpu_count())
+        configuration.write_text(text)
+    started = subprocess.run(["bash", "-c", START], capture_output=True, text=True)
+    if started.returncode:
+        pytest.skip(f"Slurm does not start: {started.stderr[-300:]}")
+
+
+def test_a_dag_that_is_requeued_ends_as_one_that_is_not(cluster, tmp_path, tiny_model):
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "WANDB_MODE": "disabled", "OMP_NUM_THREADS": "1"}
+    # A training of half a minute, which is ended twice: for good by its time limit, and by whoever preempts it.
+    overrides = ("axes=[structured]", "methods=soft", "conditions=[base,soft]", "train.checkpoint_every_steps=100000")
+    overrides += ("train.soft.epochs=150",)
+    local, project = (clone_project(tmp_path / name, tiny_model, *overrides) for name in ("local", "slurm"))
+    for directory in (local, project):
+        run(directory, environment, "git", "init", "-q")
+    run(local, environment, sys.executable, "-m", "dvc", "repro", "--quiet")
+
+    def asked(*words):
+        return run(project, environment, sys.executable, "-m", "pipeline.runs.slurm", *words)
+
+    def job_of(name):
+        return run(project, environment, "squeue", "--me", "-h", f"--name={name}", "-o", "%i").strip()
+
+    asked("submit", "--options=--mem=1000", "--gpu-option=")
+    training, log = "train-soft@embedded", project / "outputs/parallel/train-soft-embedded.log"
+    wait_until(lambda: log.exists() and "/300 [" in log.read_text())
+    time.sleep(5)
+    subprocess.run(["scancel", "--batch", "--signal=USR1", job_of(training)], check=True)
+    wait_until(lambda: f"interrupted: {training}" in asked("status"))
+    wait_until(lambda: f"running: {training}" in asked("status"))
+    time.sleep(8)
+    subprocess.run(["scontrol", "requeue", job_of(training)], check=True)
+    wait_until(lambda: " done" in (lines := asked("status").splitlines())[-1] and len(lines) == 1)
+    steps = [line for line in log.read_text().replace("\r", "\n").splitlines() if "0/300 [" in line and " 0/" in line]
+    assert len(steps) == 1, "a training that goes on does not begin at step 0"
+    name = "artifacts/adapters/embedded/soft/adapter_model.safetensors"
+    assert (project / name).read_bytes() == (local / name).read_bytes()
+    assert (project / "reports/metrics.csv").read_bytes() == (local / "reports/metrics.csv").read_bytes()
