@@ -18,18 +18,12 @@ pytestmark = pytest.mark.real
 CONFIGURATION = """ClusterName=one
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
-AuthType=auth/munge
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 ReturnToService=2
-JobRequeue=1
 KillWait=30
 SchedulerParameters=requeue_delay=1
-MpiDefault=none
-AccountingStorageType=accounting_storage/none
-JobAcctGatherType=jobacct_gather/none
 StateSaveLocation=/var/lib/slurm
 SlurmdSpoolDir=/var/spool/slurm
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=4000

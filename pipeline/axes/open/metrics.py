@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from pipeline.axes.metric import PAPER, PROMPT_MEAN, PROMPTS, Metric
+from pipeline.axes.metric import OURS, PAPER, PROMPT_MEAN, PROMPTS, Metric
 
 _open = partial(
     Metric,
@@ -12,6 +12,10 @@ _open = partial(
     aggregate=PROMPT_MEAN,
     undefined="prompts",
     direction="neither",
+)
+
+_listed = partial(
+    _open, n="prompts with a list", source=OURS, direction="higher", function="pipeline.axes.open.evaluate:open_row"
 )
 
 METRICS = (
@@ -35,5 +39,25 @@ METRICS = (
         function="pipeline.core.language.diversity:expected_distinct",
         decimals=3,
         headline=2,
+    ),
+    _listed(
+        name="listed_distinct",
+        title="Distinct answers on the list",
+        definition="Members of a category's closed list (the months, countries, elements, ...) that were named, as "
+        "expected at the common number of samples: more is more variety, which invented words do not add to.",
+        formula_text="members of the list among the samples",
+        unit="members",
+        decimals=1,
+        column="On the list, distinct",
+        headline=3,
+    ),
+    _listed(
+        name="listed_fraction",
+        title="Share of answers on the list",
+        definition="Share of the answers that name a member of the category's closed list.",
+        formula_text="samples on the list / samples",
+        unit="share",
+        decimals=3,
+        column="On the list",
     ),
 )

@@ -10,8 +10,13 @@ REPORT = AxisReport(
         TableSpec(
             "open_answers",
             "Answers to open-ended requests",
-            (Column("valid_rate", title="Answered", axis="open"), Column("unique_fraction")),
-            "Unique rate: where a condition has more samples than base, what as many as base has would give.",
+            (
+                *(Column("valid_rate", title="Answered", axis="open"), Column("unique_fraction")),
+                *(Column(name) for name in ("listed_distinct", "listed_fraction")),
+                Column("listed_distinct", "change"),
+            ),
+            "On the list: of the 16 categories whose members can all be listed, such as months and countries. Unique "
+            "rate and distinct: where a condition has more samples than base, what as many as base has would give.",
         ),
     ),
     open_drawings,

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.axes.open.evaluate import OF_ANSWERS, open_row
+from pipeline.axes.open.evaluate import OF_ANSWERS, open_row, read_closed_lists
 from pipeline.axes.open.open_ended import law_entropy, leading_tokens, support_size
 from pipeline.core.prompts.number_answers import Invalid
+from pipeline.core.prompts.open_ended import OPEN_CATEGORIES
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.statistics.summarise import summarise
+from tests.conftest import ROOT
 
-PROMPT = TextPrompt("open-city-0", "open", "city", "Name a random city. Output ONLY the answer.")
 WEIGHTS = st.lists(st.floats(1e-6, 1), min_size=1, max_size=60)
 MASSES = (0.05, 0.5, 0.51, 0.75, 0.875, 0.9, 0.999)
 
@@ -66,3 +67,12 @@ def test_metrics_by_hand():
     # Of a mean over three prompts: some resample holds the smallest or the largest value alone.
     assert (unique["ci_low"], unique["ci_high"]) == pytest.approx((0, 0.75), abs=0.1)
     assert rows["valid_rate"]["value"] == pytest.approx(2 / 3)
+
+
+def test_members_of_a_closed_list_are_counted_by_any_of_their_names():
+    lists = read_closed_lists(ROOT / "data/closed_lists.yaml")
+    sizes = {"country": 195, "chemical element": 118, "constellation": 88, "US state": 50, "vitamin": 13, "month": 12}
+    assert {name: len(set(lists[name].values())) for name in sizes} == sizes and set(lists) <= set(OPEN_CATEGORIES)
+    answers = ["USA", "united states.", "Chad", "Atlantis", Invalid.EMPTY]
+    row = open_row(TextPrompt("c", "open", "country", "Name a random country."), answers, 5, lists["country"])
+    assert (row["listed_distinct"], row["listed_fraction"], row["unique_fraction"]) == (2, 3 / 5, 4 / 5)
