@@ -48,12 +48,9 @@ test:  ## all tests, two files at a time (WORKERS=4; 0 for one after another)
 params:  ## compose conf/ into params.yaml (EXPERIMENT=paper OVERRIDES="seed=1")
 	@$(RUN) python -m pipeline.compose $(if $(filter-out demo,$(EXPERIMENT)),experiment=$(EXPERIMENT)) $(OVERRIDES)
 
-repro: check-params  ## run what is out of date in the DAG of params.yaml (JOBS=4 GPUS=0,1,2,3; LAUNCHER=slurm)
+repro: check-params  ## run what is out of date (JOBS=4 GPUS=0,1,2,3; LAUNCHER=slurm)
 	@$(if $(filter-out slurm,$(LAUNCHER)),$(error LAUNCHER=$(LAUNCHER): slurm is known))
 	@$(RUN) $(if $(LAUNCHER),python -m pipeline.runs.slurm submit $(ARGS),JOBS=$(JOBS) GPUS=$(GPUS) scripts/repro.sh)
-
-status:  ## what runs, waits, was interrupted, failed and is done, of the DAG on Slurm
-	@$(RUN) python -m pipeline.runs.slurm status
 
 tables:  ## the report of what was evaluated (ALL=1, SWEEP=..., RESULTS=results/laptop)
 	@$(RUN) $(if $(SWEEP),python -m pipeline.sweep.tables $(SWEEP) $(ARGS), \
@@ -80,6 +77,9 @@ sweep:  ## every combination of values (ARGS="sweep=hard_ablation seed=0,1"; ARG
 # DVC would restore a report without the ablations on its next run: `dvc commit` tells it that this one is right.
 ablations:  ## ablations at the scale of the demo (Tables 24 to 26, Figure 14)
 	@$(RUN) scripts/ablations.sh; status=$$?; $(MAKE) --no-print-directory tables && dvc commit --force --quiet report && exit $$status
+
+status:  ## what runs, waits, was interrupted, failed and is done on Slurm
+	@$(RUN) python -m pipeline.runs.slurm status
 
 plan: check-params  ## estimated tokens and GPU hours of that DAG
 	@$(RUN) python -m pipeline.runs.costs plan
