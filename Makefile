@@ -81,7 +81,7 @@ ablations:  ## ablations at the scale of the demo (Tables 24 to 26, Figure 14)
 status:  ## what runs, waits, was interrupted, failed and is done on Slurm
 	@$(RUN) python -m pipeline.runs.slurm status
 
-plan: check-params  ## estimated tokens and GPU hours of that DAG
+plan: check-params  ## estimated tokens and GPU hours of the DAG of params.yaml
 	@$(RUN) python -m pipeline.runs.costs plan
 
 spent:  ## measured time, tokens and memory by stage (ARGS="--csv FILE")

@@ -85,7 +85,7 @@ def state_of(name: str, job_state: str) -> str:
     _, submitted, text = log.rpartition(SUBMITTED)
     if job_state == "PENDING":
         return "interrupted" if RESUMES in text else "waiting"
-    ended = "failed" if last_error(text) else "done" if text.endswith(DONE) else "cancelled"
+    ended = "done" if text.endswith(DONE) else "failed" if last_error(text) else "cancelled"
     return job_state.lower() or (ended if submitted else "not submitted")
 
 

@@ -66,7 +66,7 @@ def test_a_job_waits_for_those_whose_outputs_it_reads(directory, graph, capsys):
         ("--- submitted a\nterminated; finished parts are kept and the next run resumes\n", "PENDING", "interrupted"),
         ("--- submitted a\nERROR: failed to reproduce 'a'\n--- submitted a\n", "RUNNING", "running"),
         ("--- submitted a\nERROR: failed to reproduce 'a'\n", "", "failed"),
-        ("ERROR: of another time\n--- submitted a\na is done\n", "", "done"),
+        ("--- submitted a\nERROR: of an interruption\na is done\n", "", "done"),
         ("--- submitted a\nRunning stage 'a'\n", "", "cancelled"),
     ],
 )
