@@ -20,11 +20,6 @@ print(f"{{101 + len(lines)}};cluster")
 
 
 @pytest.fixture
-def graph(tiny_params):
-    return StageGraph(load_params(tiny_params))
-
-
-@pytest.fixture
 def directory(monkeypatch, tmp_path):
     """A working directory, and commands that stand for Slurm's."""
     scripts = {"sbatch": SBATCH.format(python=sys.executable), "squeue": "#!/bin/sh\nexec cat queue\n"}
@@ -39,7 +34,8 @@ def directory(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_a_job_waits_for_those_whose_outputs_it_reads(directory, graph, capsys):
+def test_a_job_waits_for_those_whose_outputs_it_reads(directory, tiny_params, capsys):
+    graph = StageGraph(load_params(tiny_params))
     stale = graph.downstream(["build-tries@embedded-soft"])
     slurm.submit(graph, stale, 4, "--partition=long", "--gres=gpu:a100:{}")
     sent = [json.loads(line) for line in (directory / "submitted").read_text().splitlines()]
