@@ -95,9 +95,8 @@ def effects_by_model(runs: Mapping[str, Sequence[Evaluations]], contrast: Contra
             continue
         by_run = [_of_run(run, contrast, model) for run in own_runs]
         compared = [values for values in by_run if values is not None]
-        if contrast.axis == "mcq":
-            if positions := _positions(own_runs, contrast, model, seed):
-                found[model] = positions
+        if contrast.axis == "mcq" and (positions := _positions(own_runs, contrast, model, seed)):
+            found[model] = positions
         elif compared:
             mean = sum(compared[1:], compared[0]) / len(compared)
             names = (seed, model, contrast.metric, contrast.split, contrast.own, contrast.other)
