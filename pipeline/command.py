@@ -6,7 +6,7 @@ import ctypes
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -53,15 +53,22 @@ def terminate(number: int, frame: FrameType | None) -> None:
 
 
 @contextlib.contextmanager
+def signals_handled(handler: Callable[[int, FrameType | None], Any], numbers: Iterable[int]) -> Iterator[None]:
+    """Within it signals go to a handler, and afterwards where they went before."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+@contextlib.contextmanager
 def ends_between_steps() -> Iterator[Callable[[], bool]]:
     """Within it END_SIGNALS interrupt nothing: what is yielded says whether one came."""
     came: list[int] = []
-    before = {number: signal.signal(number, lambda number, frame: came.append(number)) for number in END_SIGNALS}
-    try:
+    with signals_handled(lambda number, frame: came.append(number), END_SIGNALS):
         yield lambda: bool(came)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def keep_freed_memory() -> None:
@@ -77,6 +84,7 @@ def _fail(message: str, status: int) -> SystemExit:
     return SystemExit(status)
 
 
+@signals_handled(terminate, END_SIGNALS)
 def run_command(
     main: Callable[..., None], arguments: argparse.Namespace | None = None, *, kept: str | None = RESUMES
 ) -> None:
@@ -88,7 +96,6 @@ def run_command(
     """
     keep_freed_memory()
     ending = f"; {kept}" if kept else ""
-    before = {number: signal.signal(number, terminate) for number in END_SIGNALS}
     try:
         main(**vars(arguments or argparse.Namespace()))
     except PipelineError as error:
@@ -107,6 +114,3 @@ def run_command(
         if (refused := storage_error(error)) is None:
             raise
         raise _fail(f"error: {refused}", 1) from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pipeline.command import END_SIGNALS, terminate
+from pipeline.command import END_SIGNALS, signals_handled, terminate
 
 FAILED_STAGES = re.compile(r"failed to reproduce(?: stages:)? ((?:'[^']+'(?:, | and )?)+)")
 GRACE_SECONDS = float(os.environ.get("GRACE_SECONDS", "30"))
@@ -62,6 +62,18 @@ def end(*processes: subprocess.Popen) -> None:
         process.wait()
 
 
+def wait_for(process: subprocess.Popen) -> int:
+    """The exit status of a process of ``start_dvc``. What it started is ended with it: where this process is
+    interrupted, and where a scheduler has ended DVC alone, whose stage has its time then."""
+    status = None
+    try:
+        status = process.wait()
+    finally:
+        if status != 0:
+            end(process)
+    return status
+
+
 def _session_lives(process: subprocess.Popen) -> bool:
     process.poll()
     try:
@@ -76,13 +88,8 @@ def terminated_like_interrupted() -> Iterator[None]:
     """Turn END_SIGNALS into the exception Terminated, where this is the main thread and nobody else handles them."""
     mine = threading.current_thread() is threading.main_thread()
     free = [number for number in END_SIGNALS if mine and signal.getsignal(number) is signal.SIG_DFL]
-    for number in free:
-        signal.signal(number, terminate)
-    try:
+    with signals_handled(terminate, free):
         yield
-    finally:
-        for number in free:
-            signal.signal(number, signal.SIG_DFL)
 
 
 def failed_stages(text: str) -> list[str]:

@@ -8,16 +8,15 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
-
-import pandas as pd
 
 from pipeline.command import RESUMES, Terminated, run_command
 from pipeline.commands import parse_arguments
 from pipeline.config.params import load_params
 from pipeline.dag.graph import StageGraph
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.runs.dvc_process import GRACE_SECONDS, end, last_error, start_dvc
+from pipeline.runs.dvc_process import GRACE_SECONDS, last_error, start_dvc, wait_for
 from pipeline.runs.parallel import LOGS, log_of, plan_of
 
 SUBMITTED, DONE = "--- submitted", "is done\n"
@@ -63,16 +62,12 @@ def submit(graph: StageGraph, stale: set[str], processes: int, options: str, gpu
 
 def run(name: str) -> None:
     """Run a stage with DVC in a job. One that its time limit ends (SIGUSR1) asks to be started again."""
-    process = start_dvc(Path(), ["repro", "--single-item", name], log_of(name))
     try:
-        status = process.wait()
+        status = wait_for(start_dvc(Path(), ["repro", "--single-item", name], log_of(name)))
     except Terminated as stopped:
-        end(process)
         if stopped.args == (signal.SIGUSR1,) and (job := os.environ.get("SLURM_JOB_ID")):
             slurm("scontrol", "requeue", job)
         raise
-    # Where Slurm has ended DVC alone, the stage has its time to end.
-    end(process)
     if status:
         raise PipelineError(f"{name} failed: {log_of(name)}")
     print(name, DONE, end="", flush=True)
@@ -99,10 +94,11 @@ def main(command: str, names: list[str], options: str, gpu_option: str) -> None:
     # DVC cannot be asked while a stage writes.
     graph, jobs = StageGraph(load_params(Path("params.yaml"))), queued()
     wanted = graph.closure(graph.select(names) if names else list(graph))
-    found = pd.Series({name: state_of(name, jobs.get(name, ("", ""))[1]) for name in wanted})
-    for state, members in found[found != "done"].groupby(found):
-        print(f"{state}: {', '.join(members.index)}")
-    print(", ".join(f"{number} {state}" for state, number in found.value_counts().items()))
+    found = {name: state_of(name, jobs.get(name, ("", ""))[1]) for name in wanted}
+    counts = Counter(found.values())
+    for state in sorted(counts.keys() - {"done"}):
+        print(f"{state}: {', '.join(name for name in found if found[name] == state)}")
+    print(", ".join(f"{number} {state}" for state, number in counts.most_common()))
 
 
 if __name__ == "__main__":

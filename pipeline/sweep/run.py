@@ -18,12 +18,12 @@ from pipeline.command import RESUMES
 from pipeline.compose import write_files
 from pipeline.errors import ArtifactError, BusyError, PipelineError
 from pipeline.runs.dvc_process import (
-    end,
     failed_stages,
     last_error,
     remove_broken_rwlock,
     start_dvc,
     terminated_like_interrupted,
+    wait_for,
 )
 from pipeline.sweep.cells import Cell, make_cell
 from pipeline.sweep.settings import SweepConfig, cell_overrides, override_key
@@ -141,12 +141,7 @@ def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) 
         before = file.tell()
     try:
         with claimed_gpu(config.gpus, Path(config.directory) / "jobs") as environment, terminated_like_interrupted():
-            process = start_dvc(directory, ["repro", "--keep-going", *cell.targets], log, environment)
-            try:
-                status = process.wait()
-            except BaseException:
-                end(process)
-                raise
+            status = wait_for(start_dvc(directory, ["repro", "--keep-going", *cell.targets], log, environment))
     except BaseException:
         # Ctrl-C, SIGTERM, or a launcher that ends its workers: what is done stays and the next run goes on from it.
         ended("interrupted")

@@ -14,6 +14,8 @@ from pipeline.core.statistics.sign_flips import PATTERNS, Effect
 from pipeline.core.statistics.summarise import Statistic, share_of
 
 UNIFORM = np.full(len(LETTERS), 1 / len(LETTERS))
+LETTER_COUNTS = [f"count_{letter.lower()}" for letter in LETTERS]
+"""Columns of the per-prompt table."""
 
 
 def outcome(parsed: ParsedQuestion | McqFailure) -> str:
@@ -87,7 +89,7 @@ def prompt_row(prompt_id: str, outcomes: Sequence[str]) -> dict:
         "split": "mcq",
         "num_samples": len(outcomes),
         "num_parsed": int(counts.sum()),
-        **{f"count_{letter.lower()}": numbers[letter] for letter in LETTERS},
+        **dict(zip(LETTER_COUNTS, counts.tolist(), strict=True)),
         "total_variation": total_variation(counts),
         "floor": total_variation_floor(int(counts.sum())),
         **{f"invalid_{reason.value}": numbers[reason.value] for reason in McqFailure},

@@ -110,12 +110,11 @@ def percentile_interval(draws: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def wilson_interval(successes: float, trials: float, quantile: float = NORMAL_QUANTILE) -> tuple[float, float]:
-    """Wilson score interval of a proportion, of 95% but for another ``quantile`` of the normal law; NaN without trials.
-    Numbers need not be whole."""
+def wilson_interval(successes: float, trials: float) -> tuple[float, float]:
+    """95% Wilson score interval of a proportion; NaN without trials. Numbers need not be whole."""
     if trials == 0:
         return math.nan, math.nan
-    rate, weight = successes / trials, quantile**2 / trials
+    rate, weight = successes / trials, NORMAL_QUANTILE**2 / trials
     centre = (rate + weight / 2) / (1 + weight)
     reach = math.sqrt(weight * rate * (1 - rate) + weight**2 / 4) / (1 + weight)
     # Exact ends where rounding would leave them a hair outside.

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.storage import read_table
-from pipeline.axes.mcq.multiple_choice import total_variation, total_variation_effect
+from pipeline.axes.mcq.multiple_choice import LETTER_COUNTS, total_variation, total_variation_effect
 from pipeline.axes.registry import METRICS
 from pipeline.config.params import BASE
-from pipeline.core.prompts.multiple_choice import LETTERS
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.sign_flips import Effect
 from pipeline.errors import ArtifactError
@@ -23,8 +22,6 @@ from pipeline.report.evaluations import UNITS, Evaluations, rows_of
 from pipeline.report.table import Table, probability_text, records_table
 
 PLACES = {"ood": " on held-out families", "unseen": " on unseen parameters", "all": "", "open": "", "mcq": ""}
-
-LETTER_COUNTS = [f"count_{letter.lower()}" for letter in LETTERS]
 
 
 def _compared(contrast: Contrast, own: pd.Series, other: pd.Series) -> pd.DataFrame:
