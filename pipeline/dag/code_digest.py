@@ -22,6 +22,7 @@ EXEMPT = {
     "pipeline.config.view": "hands on values that DVC tracks",
     "pipeline.dag": "what it says of a stage is written in dvc.yaml, which DVC tracks",
     "pipeline.record": "provenance, tracking and progress bars describe a result and are no part of it",
+    "pipeline.stages.training_distance": "shows how a training goes, and is no part of the adapter",
     "pipeline.artifacts.atomic": "how a finished file takes its place",
     "pipeline.artifacts.unavailable": "what stands in the place of an artifact that is not there",
     "pipeline.artifacts.locks": "which of two processes may run",

@@ -1,22 +1,22 @@
-"""Headline metrics over seeds: their spread, and differences between conditions seed by seed."""
+"""Headline metrics over seeds: their spread, and changes from base seed by seed."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from scipy import stats
 
 from pipeline.axes import AXES
 from pipeline.axes.registry import HEADLINES, METRICS, SHORT_SPLIT_TITLES
 from pipeline.config.evaluation import BASELINES
-from pipeline.config.params import Params
+from pipeline.config.params import BASE, Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
-from pipeline.core.statistics.condition_tests import method_pairs
 from pipeline.core.statistics.seed_noise import Spread, spread
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, display_names
-from pipeline.report.table import DASH, MISSING, Table, interval_text, records_table
+from pipeline.report.table import DASH, MISSING, Table, interval_text, number_text, records_table
 
 LABELS = ["model", "axis", "split", "metric"]
 
@@ -38,12 +38,13 @@ def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str], con
     return chosen.sort_values(["rank", "seed"])[[*columns, "seed", "value", "provenance"]].reset_index(drop=True)
 
 
-def paired_t_interval(differences: Sequence[float]) -> tuple[float, float]:
-    """95% t interval of the mean of differences, one per seed; NaN with fewer than two or where one is undefined."""
-    if not math.isfinite(spread(differences).deviation):
-        return math.nan, math.nan
-    interval = stats.ttest_1samp(differences, 0).confidence_interval()
-    return float(interval.low), float(interval.high)
+def paired_change(own: Mapping[int, float], base: Mapping[int, float]) -> dict[str, float]:
+    """Mean difference from base under the same seed and its 95% t interval, which is NaN with fewer than two seeds."""
+    shared = [float(own[seed] - base[seed]) for seed in own if seed in base]
+    change = {"change": float(np.mean(shared)) if shared else math.nan, "change_low": math.nan, "change_high": math.nan}
+    if len(shared) > 1 and np.isfinite(shared).all():
+        change["change_low"], change["change_high"] = stats.ttest_1samp(shared, 0).confidence_interval()
+    return change
 
 
 def spread_columns(found: Spread) -> dict[str, Any]:
@@ -69,88 +70,47 @@ def value_text(record: Mapping[str, Any], sign: str = "") -> str:
 
 
 def value_records(values: pd.DataFrame) -> pd.DataFrame:
-    """Spread of each metric over seeds, one row per model, axis, split, metric and condition."""
+    """Spread of each metric over seeds and its change from base, one row per model, axis, split, metric, condition."""
     records = []
-    for names, rows in values.groupby([*LABELS, "condition"], sort=False):
-        by_seed = dict(zip(rows["seed"].tolist(), rows["value"].tolist(), strict=True))
-        found = spread_columns(spread(list(by_seed.values()))) | {"values": values_by_seed(by_seed)}
-        labels = dict(zip((*LABELS, "condition"), names, strict=True))
-        records.append(labels | found | {"provenance": join_sources(rows["provenance"])})
-    return pd.DataFrame(records)
-
-
-def difference_records(values: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
-    """Differences of ``method_pairs`` seed by seed, over the seeds that have both, with the paired t interval."""
-    records = []
-    for names, rows in values.groupby(LABELS, sort=False):
-        for own, other in method_pairs(conditions):
-            sides = (rows[rows["condition"] == condition].set_index("seed") for condition in (own, other))
-            both = pd.merge(*sides, left_index=True, right_index=True)
-            if both.empty:
-                continue
-            found = (both["value_x"] - both["value_y"]).astype(float)
-            low, high = paired_t_interval(found.tolist())
-            records.append(
-                {
-                    **dict(zip(LABELS, names, strict=True)),
-                    "condition": own,
-                    "against": other,
-                    **spread_columns(spread(found.tolist())),
-                    "values": values_by_seed(found.to_dict()),
-                    "ci_low": low,
-                    "ci_high": high,
-                    "provenance": join_sources([*both["provenance_x"], *both["provenance_y"]]),
-                }
-            )
+    for names, members in values.groupby(LABELS, sort=False):
+        by_seed = {
+            condition: dict(zip(rows["seed"].tolist(), rows["value"].tolist(), strict=True))
+            for condition, rows in members.groupby("condition", sort=False)
+        }
+        for condition, own in by_seed.items():
+            record = dict(zip(LABELS, names, strict=True)) | {"condition": condition}
+            record |= spread_columns(spread(list(own.values()))) | {"values": values_by_seed(own)}
+            record |= paired_change(own, {} if condition == BASE else by_seed.get(BASE, {}))
+            sources = members[members["condition"].isin([condition, BASE])]["provenance"]
+            records.append(record | {"provenance": join_sources(sources)})
     return pd.DataFrame(records)
 
 
 def seed_tables(seeds: Mapping[int, Evaluations], params: Params, varied: Sequence[str] = SEEDS) -> list[Table]:
-    """The tables over seeds, which differ in ``varied``; none with fewer than two seeds or without headline metrics."""
+    """The table over seeds, which differ in ``varied``; none with fewer than two seeds or without headline metrics."""
     models = display_names(params)
     values = seed_values(seeds, models, params.conditions) if len(seeds) > 1 else pd.DataFrame()
     if values.empty:
         return []
-    labels = {
+    columns = {
         "Model": lambda row: models[row.model],
         "Split": lambda row: SHORT_SPLIT_TITLES.get(row.split, DASH),
         "Metric": lambda row: METRICS[row.metric].title,
+        "Condition": lambda row: row.condition,
+        "Seeds": lambda row: str(row.seeds),
+        "Value": lambda row: value_text(row._asdict()),
+        "Change": lambda row: number_text(row.change, 4, "+"),
+        "95% interval": lambda row: interval_text(row.change_low, row.change_high),
     }
     title, shared = SEED_TITLES[varied[0]], [key for key in SEEDS if key not in varied]
     differing = f"Differing: {', '.join(varied)}." + (f" The same: {', '.join(shared)}." if shared else "")
-    spread_note = (
+    note = (
         f"{title}s {', '.join(map(str, sorted(seeds)))}. Mean ± standard deviation between seeds (smallest to largest);"
-        " undefined as soon as one seed's value is. The table's file has the value of every seed."
+        " undefined as soon as one seed's value is. The table's file has the value of every seed. Change: mean of the "
+        "differences from base under the same seed, with Student's t interval, which takes them as normal; with two "
+        f"seeds it is 9 standard deviations to each side. {differing}"
     )
-    tables = [
-        records_table(
-            "seed_values",
-            f"Headline metrics over {title.lower()}s",
-            value_records(values),
-            {
-                **labels,
-                "Condition": lambda row: row.condition,
-                "Seeds": lambda row: str(row.seeds),
-                "Value": lambda row: value_text(row._asdict()),
-            },
-            4,
-            f"{spread_note} {differing}",
-        ),
-        records_table(
-            "seed_differences",
-            f"Differences between conditions over {title.lower()}s",
-            difference_records(values, params.conditions),
-            {
-                **labels,
-                "Conditions": lambda row: f"{row.condition} − {row.against}",
-                "Seeds": lambda row: str(row.seeds),
-                "Difference": lambda row: value_text(row._asdict(), "+"),
-                "95% interval": lambda row: interval_text(row.ci_low, row.ci_high),
-            },
-            4,
-            f"Difference: of the two conditions under the same seed. {spread_note} Interval: of the mean, Student's t "
-            "of the differences; it holds for these prompts and takes the differences as normal; with two seeds it is "
-            f"9 standard deviations to each side. {differing}",
-        ),
-    ]
-    return [table for table in tables if table is not None]
+    table = records_table(
+        "seed_values", f"Headline metrics over {title.lower()}s", value_records(values), columns, 4, note
+    )
+    return [] if table is None else [table]

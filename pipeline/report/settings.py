@@ -9,12 +9,11 @@ import pandas as pd
 
 from pipeline.config.conditions import training_settings
 from pipeline.config.params import Params
-from pipeline.config.training import TARGETS, AnchorsConfig, MethodConfig, TrainConfig
+from pipeline.config.training import TARGETS, TrainConfig
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.laws.family import Axis, Family
 from pipeline.core.prompts.structured import Prompt
 from pipeline.estimates.cost import training_steps_of
-from pipeline.report.evaluations import flatten
 from pipeline.report.table import DASH, Table
 from pipeline.sources.own_laws import own_prompts
 
@@ -126,43 +125,6 @@ def method_settings(params: Params) -> Table | None:
     return _settings("table4", "Table 4. Training settings by method", frame)
 
 
-def methods_table(params: Params) -> Table | None:
-    """What each method is trained on; None where they are soft and hard as the paper has them."""
-    if all(name in TARGETS and method.is_plain and not method.train for name, method in params.methods.items()):
-        return None
-    rows = [
-        [
-            name,
-            _targets(method),
-            DASH if method.anchors is None else _anchors(method.anchors),
-            ", ".join(f"{key}: {value}" for key, value in flatten(method.train).items()) or DASH,
-        ]
-        for name, method in params.methods.items()
-    ]
-    header = ["Method", "Targets", "Anchors", "Settings of its own"]
-    return Table(
-        "methods",
-        "Methods of this report",
-        header,
-        rows,
-        1,
-        pd.DataFrame(rows, columns=header),
-        "Targets: soft is Eq. 3, hard Eq. 4; of two, the weights of their losses. Anchors: a further term of the loss, "
-        "KL(base || model) on base's replies to general instructions, whose weight stands beside 1 of the targets. "
-        "Settings of its own: in the place of those of Tables 3 and 4. From params.yaml.",
-    )
-
-
-def _targets(method: MethodConfig) -> str:
-    if len(method.targets) == 1:
-        return method.targets[0]
-    return f"soft {method.soft_share:g}, hard {1 - method.soft_share:g}"
-
-
-def _anchors(anchors: AnchorsConfig) -> str:
-    return f"weight {anchors.weight:g}, {anchors.sequences_per_step} replies per step"
-
-
 def _settings(name: str, caption: str, frame: pd.DataFrame) -> Table:
     rows = list(frame.itertuples(index=False, name=None))
     return Table(name, caption, list(frame), rows, 1, frame, f"Here: from params.yaml. {PAPER_SOURCE}")
@@ -250,6 +212,6 @@ def _grid(grid: Sequence[Axis]) -> str:
 
 
 def settings_tables(params: Params, prompts: Sequence[Prompt]) -> list[Table]:
-    """Tables 3 and 4, the methods where there are others than the paper's, and Table 5."""
-    tables = (shared_settings(params), method_settings(params), methods_table(params), family_table(params, prompts))
+    """Tables 3 to 5."""
+    tables = (shared_settings(params), method_settings(params), family_table(params, prompts))
     return [table for table in tables if table is not None]

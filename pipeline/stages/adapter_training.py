@@ -74,9 +74,10 @@ def train_adapter(
     Raises ConfigError for other processes than the section ``distributed`` says or too few passes, BusyError where
     another run trains the same adapter."""
     from pipeline.engines.loading.chat import request_encoder
-    from pipeline.engines.loading.model import load_tokenizer
+    from pipeline.engines.loading.model import load_tokenizer, stop_ids
     from pipeline.engines.training import fit
     from pipeline.engines.training.distributed import process_group
+    from pipeline.stages.training_distance import distance_while_training
 
     config, model_config = run.params, run.params.models[model]
     settings, distributed = training_settings(config, method), config.distributed
@@ -106,11 +107,14 @@ def train_adapter(
         def on_step(entry: dict) -> None:
             progress.update()
             progress.set_postfix(loss=f"{entry['loss']:.4f}")
-            measured = run.record.usage.measured()
-            memory = measured["peak_gpu_memory_bytes"] or measured["peak_memory_bytes"]
+            used = run.record.usage.measured()
+            memory = used["peak_gpu_memory_bytes"] or used["peak_memory_bytes"]
             logged = entry | {"tokens_per_second": entry["tokens"] / entry["seconds"], "memory_gb": memory / 1e9}
             tracking.log({f"train/{key}": value for key, value in logged.items() if key != "step"}, step=entry["step"])
 
+        stops = stop_ids(adapted, tokenizer, model_config.terminator)
+        # Sampling from layers that are shared out would take all processes, token by token.
+        asked = [] if group.shards else prompts
         log = fit.fit(
             adapted,
             terms,
@@ -123,6 +127,7 @@ def train_adapter(
             on_step=on_step,
             is_ending=stack.enter_context(ends_between_steps()),
             group=group,
+            measure=distance_while_training(adapted, tokenizer, stops, asked, encode, num_steps, config.train_seed),
         )
         if group.is_main:
             with atomic_directory(output) as directory:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.report.seeds import difference_records, paired_t_interval, seed_values, value_records
+from pipeline.report.seeds import paired_change, seed_values, value_records
 from tests.report.conftest import CONDITIONS, context_of, metric_row, params_of
 
 W1 = "wasserstein_1_normalised"
@@ -43,16 +43,16 @@ def test_values_are_of_headline_metrics_in_the_order_of_the_models():
     assert math.isnan(undefined["mean"])
 
 
-def test_one_seed_or_an_undefined_one_has_no_interval():
-    for values in ([0.1], [0.1, math.nan, 0.3]):
-        assert all(math.isnan(end) for end in paired_t_interval(values))
-
-
-def test_differences_are_of_the_same_seed():
-    (row,) = difference_records(seed_values(SEEDS, NAMES, CONDITIONS), CONDITIONS).to_dict("records")
-    # Seed 2 has no soft.
-    assert (row["condition"], row["against"], row["seeds"]) == ("soft", "base", 2)
-    assert row["mean"] == pytest.approx(-0.2) and row["deviation"] == pytest.approx(math.sqrt(0.005))
+def test_changes_are_from_base_under_the_same_seed():
+    row = value_records(seed_values(SEEDS, NAMES, CONDITIONS)).set_index(["condition", "model"]).loc["soft", "alpha"]
+    # Seed 2 has no soft; the differences are -0.25 and -0.15.
     margin = 12.706204736432095 * math.sqrt(0.005) / math.sqrt(2)
-    assert (row["ci_low"], row["ci_high"]) == (pytest.approx(-0.2 - margin), pytest.approx(-0.2 + margin))
-    assert row["provenance"].count("soft") == row["provenance"].count("base") == 2
+    assert row["change"] == pytest.approx(-0.2)
+    assert (row["change_low"], row["change_high"]) == (pytest.approx(-0.2 - margin), pytest.approx(-0.2 + margin))
+    assert row["provenance"].count("soft") == 2 and row["provenance"].count("base") == 3
+
+
+@pytest.mark.parametrize("values", [{0: 0.1}, {0: 0.1, 1: math.nan, 2: 0.3}])
+def test_one_seed_or_an_undefined_one_has_no_interval(values):
+    change = paired_change(values, {0: 0.2, 1: 0.2, 2: 0.2})
+    assert math.isnan(change["change_low"]) and math.isnan(change["change_high"])

@@ -162,8 +162,8 @@ def test_tables_of_one_seed_and_over_all(values, prompts, capsys):
     assert 'training seed 0 (<a href="#seeds">all: 0, 1</a>)' in page and "<h2>Training seeds</h2>" in page
     assert "sweeps/s/seed1/artifacts/evals/structured/alpha/base/provenance.json" in page
     chosen = [f"metric={W1}", "split=ood", "condition=soft"]
-    origin = trace_cell(tables / "seed_differences.csv", chosen, None)
-    assert origin.cell.column == "mean" and origin.mismatches == []
+    origin = trace_cell(tables / "seed_values.csv", chosen, "change")
+    assert origin.mismatches == []
     assert {Path(evaluation.path).parts[2] for evaluation in origin.evaluations} == {"seed0", "seed1"}
     run("s", "--output", "elsewhere", "--where", "train_seed=1")
     assert not list(tables.glob("seed_*")), "tables of the earlier run are gone"

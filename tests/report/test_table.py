@@ -84,19 +84,6 @@ def test_cells_are_told_apart_by_axis_split_and_family():
     assert table.frame.loc[table.frame["status"] == "ok", "value"].tolist() == [0.1, 0.3, 0.2]
 
 
-def test_rows_are_models_and_conditions_that_there_are_in_order():
-    rows = [
-        metric_row("structured", model, condition, "ood", W1, 0.1)
-        for model, condition in (("b", "ssot"), ("b", "base"), ("a", "soft"), ("a", "base"))
-    ]
-    table = made(rows, Column(W1, split="ood"))
-    expected = [(model, condition) for model in ("Model_A", "Model B") for condition in (*CONDITIONS, "ssot")]
-    assert list(texts(table)) == expected
-    # Without any evaluation of base, base has no row; a method keeps its own.
-    only = texts(make_table(TableSpec("t", "T", [Column(W1, split="ood")]), metric_frame(rows[2:3]), NAMES, CONDITIONS))
-    assert list(only) == [("Model_A", "soft"), ("Model_A", "hard")]
-
-
 def test_rows_by_split_and_by_measure_with_a_verdict():
     rows = [
         metric_row("retention", "a", "base", split, "gp_irt", value)

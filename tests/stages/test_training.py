@@ -1,9 +1,11 @@
-"""The training stages without bins, and in several processes that are killed and continued."""
+"""The training stages without bins, their distance, and several processes that are killed and continued."""
 
 import json
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -12,10 +14,13 @@ from safetensors.torch import load_file
 from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import read_json
 from pipeline.artifacts.tries import TrieStore, open_tries
+from pipeline.axes.structured.wasserstein import law_draws
 from pipeline.config.params import load_params
+from pipeline.core.prompts.structured import build_split
 from pipeline.dag.execution import find_run
 from pipeline.dag.stages import STAGES
 from pipeline.errors import BusyError, ConfigError
+from pipeline.stages.training_distance import distance_while_training
 from tests.conftest import ROOT
 from tests.forked import ForkedModule
 from tests.stages.conftest import run_stage
@@ -72,6 +77,29 @@ def test_a_step_must_have_a_pass_for_each_process(dag, tmp_path):
     distribute(params, "ddp", 3)
     with pytest.raises(ConfigError, match=r"micro_batch_size 2 makes 2 passes of a step of 4 .* 3; at most 1 is allow"):
         run_stage(params, "train-soft@embedded", output=tmp_path / "adapter")
+
+
+class KnownSampler:
+    """Stands for the model: answers of each prompt's law, and to the last half of the prompts no number."""
+
+    def sample(self, requests):
+        for place, request in enumerate(requests):
+            prompt, size = PROMPTS[request.key], len(request.seeds)
+            drawn = law_draws(prompt.law, (1, size), np.random.default_rng(place))[0]
+            texts = [f"{value:.9g}" for value in drawn] if place < len(requests) // 2 else ["no number"] * size
+            yield [SimpleNamespace(key=request.key, generation=SimpleNamespace(text=text)) for text in texts]
+
+
+PROMPTS = {prompt.prompt_id: prompt for prompt in build_split("train", prompts_per_family=5)}
+
+
+def test_the_distance_while_training_is_of_all_answers(monkeypatch):
+    monkeypatch.setattr("pipeline.stages.training_distance.TransformersEngine", lambda *_: KnownSampler())
+    measure = distance_while_training(torch.nn.Identity(), None, set(), [*PROMPTS.values()], lambda text: [1], 40, 0)
+    assert [step for step in range(1, 41) if measure(step)] == list(range(4, 41, 4))
+    (distance,) = measure(40).values()
+    # A perfect sampler's is about 0.05 at 32 answers, and an invalid answer's 1.
+    assert 0.51 < distance < 0.55
 
 
 def distribute(path, strategy, num_processes):

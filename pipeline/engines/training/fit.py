@@ -100,6 +100,7 @@ def fit(
     pad_id: int,
     checkpoint: Path,
     on_step: Callable[[dict], None] = lambda record: None,
+    measure: Callable[[int], dict] = lambda steps: {},
     is_ending: Callable[[], bool] = lambda: False,
     group: ProcessGroup | None = None,
 ) -> list[dict]:
@@ -110,7 +111,8 @@ def fit(
     any process is true after a step, all leave a checkpoint and raise Terminated.
 
     Returns one record per step, also given to ``on_step``: step, loss (nats), learning_rate, grad_norm, tokens,
-    sequences, seconds (of this process), and of each of several terms loss/NAME and weight/NAME.
+    sequences, seconds (of this process), of each of several terms loss/NAME and weight/NAME, and what ``measure`` says
+    of the model after so many steps.
 
     Raises ConfigError for an attention that does not train here, and where an example is longer than ``max_length``,
     the loss or its gradient is not finite, a pass does not fit into the GPU's memory, or the processes do not see the
@@ -183,6 +185,7 @@ def fit(
         }
         for term, weighted in zip(terms, losses, strict=True) if several else ():
             record |= {f"loss/{term.name}": weighted / term.weight, f"weight/{term.name}": term.weight}
+        record |= measure(step + 1)
         log.append(record)
         on_step(record)
         if step + 1 < num_steps and (ending or (step + 1) % settings.checkpoint_every_steps == 0):
