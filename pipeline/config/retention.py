@@ -54,6 +54,9 @@ class RetentionConfig:
     decoding: Literal["greedy", "checkpoint"] = "greedy"
     """Of GSM8K's answers: the most probable token, or as the released code does, which asks for that and samples where
     the checkpoint's generation_config.json does."""
+    scoring: Literal["harness", "released_code"] = "harness"
+    """Of items: as lm-evaluation-harness does, or with a blank before every choice, WinoGrande by ``acc``, and strict
+    GSM8K only where an answer has one marked number."""
 
     @model_validator(mode="after")
     def _tasks_fit(self) -> "RetentionConfig":

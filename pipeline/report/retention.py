@@ -12,7 +12,6 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarForm
 from pipeline.axes.paloma.metrics import SUFFIXES
 from pipeline.axes.registry import METRICS
 from pipeline.config.params import BASE
-from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.figures.drawing import (
     STYLE,
@@ -28,7 +27,6 @@ from pipeline.report.table import (
     Table,
     TableSpec,
     interval_text,
-    make_table,
     number_text,
     probability_text,
     records_table,
@@ -41,7 +39,6 @@ FORMAT_NOTES = {
     "plain": " Prompts are plain text, without a chat template.",
 }
 """What tables of the tasks say of the form in which they were put; all figures of a report have one."""
-MEAN = "mean over models"
 PANEL_COLUMNS = 3
 
 
@@ -66,34 +63,6 @@ def retention_summary(context: ReportContext) -> Table | None:
         "95% intervals over items or documents."
     )
     return specified(TableSpec("table2", "Table 2. What is kept: tasks and text", columns, note), context)
-
-
-def by_split(
-    context: ReportContext, axis: str, name: str, caption: str, columns: Sequence[Column], rows_title: str, note: str
-) -> Table | None:
-    """An axis by task or slice, with means over the models that have all conditions where there are several."""
-    rows, names = rows_of(context.metrics, axis=axis, family=""), context.names
-    metrics = context.metrics
-    if rows["model"].nunique() > 1:
-        chosen = rows[rows["model"].isin(names) & rows["condition"].isin(context.conditions)]
-        metrics = pd.concat([metrics, *_means(chosen)], ignore_index=True)
-        names = {**names, MEAN: MEAN.capitalize()}
-        note += " Means are over the models with all conditions and have no intervals: the models share what is asked."
-    spec = TableSpec(name, caption, columns, note, rows_title)
-    return make_table(spec, metrics, names, context.conditions, context.evaluations.failed)
-
-
-def _means(rows: pd.DataFrame) -> list[pd.DataFrame]:
-    found = []
-    for (split, metric), members in rows.groupby(["split", "metric"], sort=False):
-        values = members.pivot(index="model", columns="condition", values="value").dropna(axis="columns", how="all")
-        complete = values.dropna()
-        labels = {"axis": members["axis"].iloc[0], "model": MEAN, "split": split, "family": "", "metric": metric}
-        sources = members[members["model"].isin(complete.index)].groupby("condition")["provenance"].agg(join_sources)
-        means = complete.mean().rename("value").reset_index().assign(**labels, n=len(complete), undefined=0)
-        if len(complete):
-            found.append(means.assign(provenance=means["condition"].map(sources)))
-    return found
 
 
 def verdict_table(context: ReportContext) -> Table | None:

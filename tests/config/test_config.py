@@ -1,14 +1,17 @@
 """Composition and validation: every bad value names its key and what is allowed."""
 
 import copy
+import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
 from pipeline.compose import check, check_derived, compose_params, main, recorded_overrides, write_files
-from pipeline.config.params import load_params, validate
+from pipeline.config.params import load_params, read_yaml, validate
 from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
+from pipeline.report.evaluations import flatten
 from pipeline.sources.pin import downloads
 from tests.composition import composed_params
 from tests.conftest import ROOT
@@ -212,22 +215,22 @@ def test_stand_ins_replace_every_checkpoint_and_nothing_else_of_a_model():
         composed_params("stand_ins=tiny")
 
 
-@pytest.mark.parametrize("experiment", ["demo", "paper"])
-def test_released_code_sets_every_key_where_practice_differs(experiment):
-    ours = composed_params(f"experiment={experiment}")
-    theirs = composed_params(f"experiment={experiment}", "compat=released_code")
-    assert (ours["compat"], theirs["compat"]) == ("none", "released_code")
-    params = validate(theirs)
-    for name, model in params.models.items():
-        assert model.terminator == "eos" and model.chat.add_special_tokens, name
-    assert params.train.adapter_dtype == "bfloat16" and params.train.hard.loss_reduction == "token"
-    for axis in ("structured", "open", "mcq", "novelty", "ssot"):
-        assert getattr(params.generate, axis).checkpoint_defaults == ["temperature", "top_p"]
-    assert params.generate.ssot.max_new_tokens == 32 and params.evaluate.mcq_parser == "released_code"
-    assert params.paloma.bos == ["none"] and params.retention.decoding == "checkpoint"
+def test_released_code_sets_what_its_document_lists():
+    """Keys of docs/differences.md, with * for models and axes, and what the switch changes are in bijection."""
+    switch = read_yaml(ROOT / "conf/compat/released_code.yaml")
+    every = {f"models.*.{key}": value for key, value in flatten(switch["compat"].pop("every_model")).items()}
+    changed = every | {key: value for key, value in flatten(switch).items() if not key.startswith("compat.")}
+    rows = [row for row in (ROOT / "docs/differences.md").read_text().splitlines() if row.startswith("| ")]
+    listed = {key for row in rows for key in re.findall(r"`([a-z*]+\.[a-z_.*]+): ", row.split(" | ")[4])}
+    listed -= {"prompts.open.source"}  # a file that is not ours
+    for key in changed:
+        assert [pattern for pattern in listed if fnmatch(key, pattern)], key
+    for pattern in listed:
+        assert [key for key in changed if fnmatch(key, pattern)], pattern
+    assert composed_params("compat=released_code")["compat"] == "released_code"
     # A value on the command line wins over the switch.
-    single = composed_params(f"experiment={experiment}", "compat=released_code", "evaluate.mcq_parser=strict")
-    assert single["evaluate"]["mcq_parser"] == "strict"
+    single = composed_params("experiment=paper", "compat=released_code", "evaluate.mcq_parser=strict")
+    assert single["evaluate"]["mcq_parser"] == "strict" and validate(single).paloma.bos == ["none"]
 
 
 def test_the_paper_experiment_does_not_start_without_commits(tmp_path):

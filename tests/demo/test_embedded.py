@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import json
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -12,9 +11,9 @@ from transformers import AutoModelForCausalLM
 
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
-from pipeline.demo.embedded import instructions, recipe, training
-from pipeline.demo.embedded.instructions import Exchange, draw_parameters, instruction_groups, numeric_exchanges
-from pipeline.demo.embedded.recipe import Recipe, example_texts, tokenizer_texts
+from pipeline.demo.embedded import recipe, training
+from pipeline.demo.embedded.instructions import Exchange, draw_parameters, numeric_exchanges
+from pipeline.demo.embedded.recipe import Recipe, tokenizer_texts
 from pipeline.demo.embedded.training import sharpened_exchanges
 
 pytestmark = pytest.mark.slow
@@ -32,27 +31,13 @@ def test_numeric_answers_are_in_the_support(name):
             assert not isinstance(parse_sample(answer, law.support, law.integer), Invalid)
 
 
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def test_the_recipe_still_makes_the_same_text():
     # CPython's help texts come first, and differ between its versions.
     made = tokenizer_texts(Recipe(), groups=300)[len(recipe.prose_documents()) :]
-    assert digest("".join(made)) == "7ad93f32773e80e5751207131275093d310e8c241328de88c08c18d3d099bd2d"
-
-
-@pytest.mark.parametrize(
-    ("kinds", "expected"),
-    [
-        ("OTHER_KINDS", "d129881080b273b018656c44c802095f86125a05b1c8e1f50270ec4d1d6522de"),
-        ("REQUEST_KINDS", "ba86cd37aec963d9731078653e926042ea84d9bbc67888e0398f18fff22bdae6"),
-        ("LIST_KINDS", "d686c5c3ab9e942700f33e3ebff41623df9635fd4ad5858773d5a83f816c5b67"),
-    ],
-)
-def test_the_phases_still_teach_the_same(kinds, expected):
-    groups = islice(instruction_groups(np.random.default_rng(0), 0.5, getattr(instructions, kinds)), 300)
-    assert digest("".join("".join(example_texts(exchange)) for group in groups for exchange in group)) == expected
+    assert (
+        hashlib.sha256("".join(made).encode()).hexdigest()
+        == "7ad93f32773e80e5751207131275093d310e8c241328de88c08c18d3d099bd2d"
+    )
 
 
 TINY = {

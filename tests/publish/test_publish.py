@@ -22,7 +22,7 @@ from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.engines.loading.model import next_log_probabilities
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.publish.__main__ import collect, main
-from pipeline.publish.card import model_card, request_code, training_settings
+from pipeline.publish.card import model_card, request_code
 from pipeline.record.provenance import sha256_path
 from tests.conftest import ROOT, TINY_OVERRIDES
 from tests.engines.engine_cases import save_adapter
@@ -190,12 +190,6 @@ def test_the_snippet_asks_as_the_stages_do(publication):
     assert request == "one number\n" and "add_special_tokens=True" in text
     # Whatever the checkpoint's own sampling defaults are.
     assert "    temperature=1.0,\n    top_p=1.0,\n    top_k=0,\n" in text
-
-
-def test_settings_are_those_of_the_method(publication):
-    soft = replace(publication.params.methods["soft"], train={"soft": {"epochs": 9}})
-    text = training_settings(replace(publication.params, methods={**publication.params.methods, "soft": soft}), "soft")
-    assert "epochs: 9" in text and "\nsoft:" in text and "\nhard:" not in text
 
 
 def test_only_what_was_published_is_replaced(project, tmp_path):

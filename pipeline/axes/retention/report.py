@@ -4,7 +4,7 @@ from pipeline.axes.retention.answers import STATISTICS
 from pipeline.report.axis_report import AxisReport
 from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.figures.drawing import Drawing
-from pipeline.report.retention import FORMAT_NOTES, by_split, split_points, verdict_table
+from pipeline.report.retention import FORMAT_NOTES, split_points, verdict_table
 from pipeline.report.table import Column, Table, TableSpec, specified
 
 ANSWERS = TableSpec(
@@ -26,10 +26,10 @@ def _tables(context: ReportContext) -> list[Table | None]:
         f"{FORMAT_NOTES.get(context.task_format, '')} Intervals are over items, without the method's own error (0.011 "
         "to 0.020 by task, Polo et al. 2024)."
     )
-    tasks = ("table21_tasks", "Table 21 (b). Benchmarks by task", [columns[0], columns[2]], "Task", "")
+    by_task = TableSpec("table21_tasks", "Table 21 (b). Benchmarks by task", [columns[0], columns[2]], "", "Task")
     return [
         specified(TableSpec("table21_models", "Table 21 (a). Benchmarks by model", columns, note), context),
-        by_split(context, "retention", *tasks),
+        specified(by_task, context),
         verdict_table(context),
     ]
 

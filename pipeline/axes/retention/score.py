@@ -47,7 +47,10 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
         print(f"{run.title}: the model has no chat template; prompts are plain text")
     run.record.add(revisions=revisions, prompt_format=prompt_format)
     # Data before the model: what is wrong with it shows at once.
-    tasks = {task: RetentionTask(task, read_task(settings, task, revisions), render) for task in settings.tasks}
+    tasks = {
+        task: RetentionTask(task, read_task(settings, task, revisions), render, settings.scoring)
+        for task in settings.tasks
+    }
 
     def answers(missing: dict[str, tuple[str, tuple]]) -> Iterator[dict[str, Any]]:
         from pipeline.engines.sampling.text_engine import task_law

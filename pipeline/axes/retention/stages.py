@@ -2,7 +2,7 @@
 
 from pipeline.dag.stage_kinds import AxisStages, scoring, table
 
-SETTINGS = ("source", "revisions", "tasks", "prompt_format", "max_new_tokens", "decoding")
+SETTINGS = ("source", "revisions", "tasks", "prompt_format", "max_new_tokens", "decoding", "scoring")
 STAGES = AxisStages(
     score=(
         scoring(

@@ -1,10 +1,12 @@
 """The items of the tasks as requests to a model, and what its answers are worth, to the letter as in
 lm-evaluation-harness 0.4.13 (tinyBenchmarks, gsm8k)."""
 
+import contextlib
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
@@ -106,16 +108,24 @@ def _shown_examples(name: str, row: Row, examples: Sequence[Row], draws: random.
     return shown if len(shown) == size else draws.sample([other for other in examples if other != row], size)
 
 
-def _extracted(metric: str, text: str) -> str:
-    """The first number behind "#### " (strict), or the last number (flexible)."""
+def _extracted(metric: str, text: str, only_one: bool) -> str:
+    """The first number behind "#### " (strict; ``only_one`` allows no other), or the last number (flexible)."""
     if metric == "exact_match_strict":
-        return (re.findall(r"#### (-?[0-9.,]+)", text) or ["[invalid]"])[0]
+        found = re.findall(r"#### (-?[0-9.,]+)", text)
+        return found[0] if len(found) == 1 or (found and not only_one) else "[invalid]"
     return (re.findall(r"-?[$0-9.,]{2,}|-?[0-9]+", text) or ["[invalid]"])[-1]
 
 
 def _final_number(answer: str) -> str:
     """What is compared: without commas, dollar signs, all before "#### " and a final full stop, in lower case."""
     return re.sub(r"\.$", "", re.sub(r"(?s).*#### ", "", re.sub(r"[,$]", "", answer))).lower()
+
+
+def _same_decimal(found: str, expected: str) -> bool:
+    """Whether both are the same number, however they are written; "[invalid]" is none."""
+    with contextlib.suppress(InvalidOperation):
+        return Decimal(found) == Decimal(expected)
+    return False
 
 
 def _choice_value(metric: str, item: Item, log_likelihoods: np.ndarray) -> float:
@@ -138,10 +148,13 @@ class Outcome:
 
 class RetentionTask:
     """One task: the requests that it puts to a model, ("loglikelihood", (context, continuation)) or ("generate_until",
-    (context, stop strings)), and what the answers are worth. ``render`` is the chat template, None for plain text."""
+    (context, stop strings)), and what the answers are worth. ``render`` is the chat template, None for plain text;
+    ``scoring`` says whose code is followed, that of the harness or of the paper."""
 
-    def __init__(self, name: str, data: Mapping[str, Sequence[Row]], render: Render | None = None):
-        self.name, self._render = name, render
+    def __init__(
+        self, name: str, data: Mapping[str, Sequence[Row]], render: Render | None = None, scoring: str = "harness"
+    ):
+        self.name, self._render, self._as_released = name, render, scoring == "released_code"
         self.requests: list[tuple[str, tuple]] = []
         self._items: dict[Callable[[Row], Item], list[tuple[Item, slice]]] = {}
         wanted = TASKS[name]
@@ -159,7 +172,7 @@ class RetentionTask:
         prompts = {question: self._prompt(question, shown) for question in dict.fromkeys(q for q, _ in item.options)}
         if isinstance(item.gold, str):
             return [("generate_until", (prompt, STOP_STRINGS)) for prompt in prompts.values()]
-        blank = "" if self._render else " "
+        blank = "" if self._render and not self._as_released else " "
         return [("loglikelihood", (prompts[question], blank + answer)) for question, answer in item.options]
 
     def _prompt(self, question: str, shown: Sequence[tuple[str, str]]) -> str:
@@ -178,9 +191,13 @@ class RetentionTask:
     def _outcome(self, metric: str, item: Item, responses: Sequence[Any]) -> tuple[float, dict[str, Any]]:
         if not isinstance(item.gold, str):
             values = list(responses)
+            if self._as_released and self.name == "tinyWinogrande":
+                metric = "acc"
             return _choice_value(metric, item, np.array(values)), {"log_likelihoods": values, "gold": item.gold}
         (answer,) = responses
-        extracted = _extracted(metric, answer["text"])
-        value = float(_final_number(extracted) == _final_number(item.gold))
+        extracted = _extracted(metric, answer["text"], self._as_released)
+        found, expected = _final_number(extracted), _final_number(item.gold)
+        as_decimals = self._as_released and metric == "exact_match_strict"
+        value = float(_same_decimal(found, expected) if as_decimals else found == expected)
         kept = {name: answer[name] for name in ("num_tokens", "finish_reason")}
         return value, {"answer": answer["text"], "extracted": extracted, "gold": item.gold, **kept}

@@ -38,27 +38,44 @@ def test_truthful_qa():
     assert values(task.outcomes(tiny))["mc2"] == pytest.approx([0.5])
 
 
-def gsm8k(answer="20 + 1,214 = 1,234\n#### 1,234"):
+def gsm8k(answer="20 + 1,214 = 1,234\n#### 1,234", **scoring):
     rows = [{"question": f"How many in {index}?", "answer": answer} for index in range(8)]
-    return RetentionTask("tinyGSM8k", {"train": rows[1:], "test": rows[:1]})
+    return RetentionTask("tinyGSM8k", {"train": rows[1:], "test": rows[:1]}, **scoring)
 
 
 @pytest.mark.parametrize(
-    ("text", "strict", "flexible"),
+    ("text", "strict", "released", "flexible"),
     [
-        (" 20 + 1214\n#### 1234", 1, 1),
-        (" it is\n#### 1,234.", 1, 1),
-        (" The answer is $1,234.", 0, 1),
-        ("#### 7\n#### 1234", 0, 1),
-        ("#### 1234\nand then 9", 1, 0),
-        (" none", 0, 0),
+        (" 20 + 1214\n#### 1234", 1, 1, 1),
+        (" it is\n#### 1,234.", 1, 1, 1),
+        (" The answer is $1,234.", 0, 0, 1),
+        ("#### 7\n#### 1234", 0, 0, 1),
+        ("#### 1234\n#### 1234", 1, 0, 1),
+        ("#### 1234.0", 0, 1, 0),
+        ("#### 1234\nand then 9", 1, 1, 0),
+        (" none", 0, 0, 0),
     ],
 )
-def test_gsm8k_extraction(text, strict, flexible):
-    outcomes = gsm8k().outcomes([{"text": text, "num_tokens": 7, "finish_reason": "length"}])
+def test_gsm8k_extraction(text, strict, released, flexible):
+    answer = [{"text": text, "num_tokens": 7, "finish_reason": "length"}]
+    outcomes = gsm8k().outcomes(answer)
     assert values(outcomes) == {"exact_match_strict": [strict], "exact_match_flexible": [flexible]}
     assert outcomes[0].details["answer"] == text
-    assert (outcomes[0].details["num_tokens"], outcomes[0].details["finish_reason"]) == (7, "length")
+    theirs = values(gsm8k(scoring="released_code").outcomes(answer))
+    assert theirs == {"exact_match_strict": [released], "exact_match_flexible": [flexible]}
+
+
+def test_winogrande_as_the_released_code_scores_it():
+    rows = [{"sentence": "_ is it.", "option1": "A long option", "option2": "One", "answer": "2"}] * 7
+    data = {"train": [{**row, "option1": f"{place}"} for place, row in enumerate(rows)], "validation": rows[:1]}
+    ours, theirs = (
+        RetentionTask("tinyWinogrande", data, lambda turns: turns[0]["content"], scoring)
+        for scoring in ("harness", "released_code")
+    )
+    assert [ours.requests[0][1][1], theirs.requests[0][1][1]] == ["is it.", " is it."]
+    # Per character the long one is likelier, in all the short one.
+    assert values(ours.outcomes([-5.0, -4.0])) == {"acc_norm": [0.0], "acc": [1.0]}
+    assert values(theirs.outcomes([-5.0, -4.0])) == {"acc_norm": [1.0], "acc": [1.0]}
 
 
 def render(messages):
