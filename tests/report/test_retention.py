@@ -8,8 +8,7 @@ from matplotlib import pyplot as plt
 
 from pipeline.config.params import load_params
 from pipeline.report.evaluations import ReportContext, read_evaluations
-from pipeline.report.retention import by_split, retention_summary, split_points, verdict_table
-from pipeline.report.table import Column
+from pipeline.report.retention import retention_summary, split_points, verdict_table
 from tests.report.conftest import CONDITIONS, context_of, metric_frame, metric_row, paired_rows, texts, write_fabricated
 
 
@@ -32,24 +31,6 @@ def test_summary_has_both_axes_and_the_variants_of_text_that_there_are(config):
     assert [cell[:5] for cell in texts(table)["Alpha_1B", "base"]] == ["0.500", "—", "9.00 "]
     assert texts(table)["Alpha_1B", "soft"][2] == "not run"
     assert retention_summary(context_of(config, [])) is None
-
-
-def test_means_are_over_the_models_with_every_condition(config):
-    values = {("alpha", "base"): 0.2, ("alpha", "soft"): 0.4, ("beta", "base"): 0.6, ("beta", "soft"): 1.0}
-    rows = scored("retention", "gp_irt", {(*names, "t"): value for names, value in values.items()})
-    rows += scored("retention", "accuracy", {("alpha", "base", "t"): 0.3, ("beta", "base", "t"): 0.9})
-    rows += scored("retention", "accuracy", {("alpha", "soft", "t"): 0.5, ("beta", "soft", "t"): math.nan})
-    rows += scored("retention", "gp_irt", {("unknown", "base", "t"): 0.0, ("alpha", "ssot", "t"): 0.0})
-    columns = [Column("gp_irt"), Column("accuracy")]
-    table = by_split(context_of(config, rows), "retention", "t", "T", columns, "Task", "")
-    shown = texts(table)
-    assert shown["Mean over models", "base", "t"] == ["0.400", "0.300"]
-    assert shown["Mean over models", "soft", "t"] == ["0.700", "0.500"]
-    assert shown["Beta 2B", "soft", "t"][0] == "1.000 [0.990, 1.010]"
-    mean = table.frame[(table.frame["model"] == "mean over models") & (table.frame["metric"] == "gp_irt")].iloc[0]
-    assert mean["n"] == 2 and mean["provenance"].count("provenance.json") == 2
-    alone = by_split(context_of(config, rows[:2]), "retention", "t", "T", columns, "Task", "")
-    assert not any("Mean" in names[0] for names in texts(alone)) and "Means" not in alone.note
 
 
 def test_tests_give_difference_interval_p_values_and_verdict_with_its_n(config, tmp_path):
