@@ -74,8 +74,9 @@ def test_a_dag_that_is_requeued_ends_as_one_that_is_not(cluster, tmp_path, tiny_
     def asked(*words):
         return run(project, environment, sys.executable, "-m", "pipeline.runs.slurm", *words)
 
-    def job_of(name):
-        return run(project, environment, "squeue", "--me", "-h", f"--name={name}", "-o", "%i").strip()
+    def job_of(name, *state):
+        only = [f"--states={state[0]}"] if state else []
+        return run(project, environment, "squeue", "--me", "-h", f"--name={name}", *only, "-o", "%i").strip()
 
     asked("submit", "--options=--mem=1000", "--gpu-option=")
     training, log = "train-soft@embedded", project / "outputs/parallel/train-soft-embedded.log"
@@ -89,6 +90,20 @@ def test_a_dag_that_is_requeued_ends_as_one_that_is_not(cluster, tmp_path, tiny_
     wait_until(lambda: RESUMES in log.read_text())
     wait_until(lambda: reaches(400))
     run(project, environment, "scontrol", "requeue", job_of(training))
+
+    # Sampling is requeued on a node that is drained: it waits, and what is cancelled meanwhile is submitted again.
+    sampling, node = "generate@embedded-soft", f"NodeName={socket.gethostname()}"
+    wait_until(lambda: job_of(sampling, "RUNNING"))
+    run(project, environment, "scontrol", "update", node, "State=DRAIN", "Reason=test")
+    run(project, environment, "scontrol", "requeue", job_of(sampling))
+    wait_until(lambda: job_of(sampling, "PENDING"))
+    run(project, environment, "scancel", "--me")
+    wait_until(lambda: not job_of("report"))
+    assert "cancelled: report" in asked("status", "report")
+    run(project, environment, "scontrol", "update", node, "State=RESUME")
+    asked("submit", "--options=--mem=1000", "--gpu-option=")
+    wait_until(lambda: job_of("report", "RUNNING"))
+    run(project, environment, "scontrol", "requeue", job_of("report"))
     wait_until(lambda: re.fullmatch(r"\d+ done\n", asked("status")))
     assert json.loads((project / "artifacts/adapters/embedded/soft/provenance.json").read_text())["continued"]
     name = "artifacts/adapters/embedded/soft/adapter_model.safetensors"

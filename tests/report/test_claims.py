@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pytest
 from pipeline.core.statistics.sign_flips import Effect
 from pipeline.report.claims.decide import Evidence, clopper_pearson, decide, side, together
 from pipeline.report.claims.declared import CLAIMS, PIT, Contrast
-from pipeline.report.claims.table import claims_records, same_prompts
+from pipeline.report.claims.table import claims_records, effects_by_model, same_prompts
 from pipeline.report.evaluations import read_evaluations
 from tests.conftest import ROOT
 
@@ -94,15 +95,28 @@ def test_recorded_evaluations_by_hand():
         same_prompts(runs, read_evaluations(ROOT / "results/laptop/evals"), "smollm2")
 
 
+def test_a_loss_beyond_other_tasks_is_of_mean_changes():
+    """Each task loses .3 of its items: no more of one than of the others, and a test at 5% says so."""
+    (contrast,) = [each for claim in CLAIMS for each in claim.contrasts if each.beyond and each.other == "soft"]
+    rng, rejected, shares = np.random.default_rng(0), 0, {"base": 0.7, "soft": 0.4}
+    for _ in range(400):
+        scores = {
+            (split, name): pd.Series(rng.random(100) < share, dtype=float)
+            for split in (contrast.split, *contrast.beyond)
+            for name, share in shares.items()
+        }
+        run = SimpleNamespace(by_unit=lambda *labels, scores=scores: scores[labels[1], labels[4]])
+        effect = effects_by_model({"m": [run]}, contrast, 0)["m"].effect
+        lost = {split: (scores[split, "base"] - scores[split, "soft"]).mean() for split, _ in scores}
+        assert effect.estimate == pytest.approx(lost.pop(contrast.split) - sum(lost.values()) / 4)
+        assert (effect.p <= 0.05) == (not effect.ci_low <= 0 <= effect.ci_high)
+        rejected += effect.p <= 0.05
+    assert 0.02 < rejected / 400 < 0.08
+
+
 def test_what_does_not_fit_is_left_out_by_name():
-    command = [
-        sys.executable,
-        "-m",
-        "pipeline.report.claims",
-        str(RECORDED),
-        "results/laptop",
-        "results/nothing",
-    ]
+    given = [str(RECORDED), "results/laptop", "results/nothing"]
+    command = [sys.executable, "-m", "pipeline.report.claims", *given]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and "C1. Soft and hard both improve sampling" in done.stdout, done.stderr
     assert "left out: results/laptop: smollm2 was asked" in done.stderr

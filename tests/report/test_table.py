@@ -59,16 +59,6 @@ def test_cells_that_are_undefined_or_missing_say_so():
     assert made(rows[2:], column) is None
 
 
-def test_base_has_no_difference_from_itself():
-    """An axis that is of differences from base evaluates base nowhere; a method that it lacks was not run."""
-    rows = [
-        metric_row("structured", "a", "base", "ood", W1, 0.5),
-        metric_row("anchors", "a", "soft", "all", "anchor_kl_nats", 0.5),
-    ]
-    shown = texts(made(rows, Column(W1, split="ood"), Column("anchor_kl_nats")))
-    assert shown["Model_A", "base"][1] == "—" and shown["Model_A", "hard"] == ["not run"] * 2
-
-
 def test_cells_are_told_apart_by_axis_split_and_family():
     rows = [
         metric_row("open", "a", "base", "open", "valid_rate", 0.1),

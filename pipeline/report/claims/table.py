@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from pipeline.artifacts.storage import read_table
 from pipeline.axes.mcq.multiple_choice import LETTER_COUNTS, total_variation, total_variation_effect
@@ -22,14 +23,6 @@ from pipeline.report.evaluations import UNITS, Evaluations, rows_of
 from pipeline.report.table import Table, probability_text, records_table
 
 PLACES = {"ood": " on held-out families", "unseen": " on unseen parameters", "all": "", "open": "", "mcq": ""}
-
-
-def _compared(contrast: Contrast, own: pd.Series, other: pd.Series) -> pd.DataFrame:
-    both = pd.DataFrame({"own": own, "other": other}).dropna()
-    if not contrast.log_ratio:
-        return both.assign(difference=both["own"] - both["other"])
-    positive = (both > 0).all(axis=1)
-    return both.assign(difference=np.log10(both["own"] / both["other"].where(positive)))
 
 
 def _valid_share(evaluations: Evaluations, model: str, split: str) -> float:
@@ -62,11 +55,33 @@ def _recorded(runs: Sequence[Evaluations], contrast: Contrast, model: str) -> Ev
     return Evidence(effect, method, own_mean, other_mean)
 
 
-def _of_run(run: Evaluations, contrast: Contrast, model: str) -> pd.DataFrame | None:
-    """Both conditions and their difference by unit; None where a condition has no table."""
-    labels = (contrast.axis, contrast.split, contrast.metric, model)
-    own, other = (run.by_unit(*labels, condition) for condition in (contrast.own, contrast.other))
-    return None if own is None or other is None else _compared(contrast, own, other)
+def _of_runs(runs: Sequence[Evaluations], contrast: Contrast, model: str) -> pd.DataFrame | None:
+    """Both conditions and their difference by unit, means over the runs that have both conditions."""
+    labels, compared = (contrast.axis, contrast.split, contrast.metric, model), []
+    for run in runs:
+        own, other = (run.by_unit(*labels, condition) for condition in (contrast.own, contrast.other))
+        if own is None or other is None:
+            continue
+        both = pd.DataFrame({"own": own, "other": other}).dropna()
+        difference = both["own"] - both["other"]
+        if contrast.log_ratio:
+            difference = np.log10(both["own"] / both["other"].where((both > 0).all(axis=1)))
+        compared.append(both.assign(difference=difference))
+    return sum(compared[1:], compared[0]) / len(compared) if compared else None
+
+
+def _beyond(runs: Sequence[Evaluations], contrast: Contrast, model: str) -> Evidence | None:
+    """The difference on a split less its mean on others, whose items are other ones: by the normal law."""
+    splits = (contrast.split, *contrast.beyond)
+    parts = [_of_runs(runs, dataclasses.replace(contrast, split=split), model) for split in splits]
+    if any(part is None for part in parts):
+        return None
+    weights = np.array([1.0, *[-1 / len(contrast.beyond)] * len(contrast.beyond)])
+    means, errors = np.array([part["difference"].agg(["mean", "sem"]) for part in parts]).T
+    law = stats.norm(weights @ means, np.linalg.norm(weights * errors))
+    p = 2 * float(law.cdf(0) if law.mean() > 0 else law.sf(0))
+    effect = Effect(len(parts[0]), float(law.mean()), *law.interval(0.95), p, *law.interval(0.9))
+    return Evidence(effect, "normal law of mean changes")
 
 
 def _positions(runs: Sequence[Evaluations], contrast: Contrast, model: str, seed: int) -> Evidence | None:
@@ -90,12 +105,12 @@ def effects_by_model(runs: Mapping[str, Sequence[Evaluations]], contrast: Contra
         valid = [_valid_share(run, model, contrast.split) for run in own_runs] if contrast.base_validity else []
         if any(not share >= contrast.base_validity for share in valid):
             continue
-        by_run = [_of_run(run, contrast, model) for run in own_runs]
-        compared = [values for values in by_run if values is not None]
-        if contrast.axis == "mcq" and (positions := _positions(own_runs, contrast, model, seed)):
+        if contrast.beyond:
+            if difference := _beyond(own_runs, contrast, model):
+                found[model] = difference
+        elif contrast.axis == "mcq" and (positions := _positions(own_runs, contrast, model, seed)):
             found[model] = positions
-        elif compared:
-            mean = sum(compared[1:], compared[0]) / len(compared)
+        elif (mean := _of_runs(own_runs, contrast, model)) is not None:
             names = (seed, model, contrast.metric, contrast.split, contrast.own, contrast.other)
             means = float(mean["own"].mean()), float(mean["other"].mean())
             found[model] = evidence(mean["difference"].to_numpy(), names, UNITS[contrast.axis][0], means)
@@ -154,6 +169,9 @@ def in_words(contrast: Contrast, row: Mapping[str, Any]) -> str:
     if contrast.log_ratio:
         effect = f"{metric}{place}: {contrast.own} has {10 ** row['estimate']:.2f} times {contrast.other}'s"
         interval = f"95% {10**low:.2f} to {10**high:.2f}"
+    elif contrast.beyond:
+        effect = f"{metric}{place} beyond other tasks: {contrast.own} less {contrast.other} {row['estimate']:+.3f}"
+        interval = f"95% {low:+.3f} to {high:+.3f}"
     else:
         effect = f"{metric}{place}: {contrast.own} {own:.3f}, {contrast.other} {other:.3f}"
         if contrast.other == BASE:
