@@ -1,5 +1,7 @@
 """Tables 6 to 9, calibration, the exact law, and paired tests between conditions."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from pipeline.report.evaluations import ReportContext, read_evaluations
 from tests.report.conftest import context_of, metric_row, params_of, texts, write_fabricated
 
 PARAMS = params_of(["a"])
+PIT = "pit_wasserstein_1_all_answers"
 
 
 def rows_of(condition, level, n, floor):
@@ -65,6 +68,7 @@ def test_ssot_and_exact_laws_have_tables_where_they_were_evaluated():
 
 @pytest.fixture
 def tested(tmp_path):
+    """18 prompts of six families on one split; base scores .4, soft .1 and SSOT, of fewer answers, .2."""
     rng = np.random.default_rng(0)
     noise = rng.uniform(0, 0.02, 18)
     for condition, level, floor in (("base", 0.4, 0.01), ("soft", 0.1, 0.01), ("ssot", 0.2, 0.03)):
@@ -72,12 +76,15 @@ def tested(tmp_path):
             "prompt_id": [f"p{number}" for number in range(18)],
             "split": "ood",
             "family": [f"f{number % 6}" for number in range(18)],
-            "pit_wasserstein_1_all_answers": level + rng.permutation(noise),
+            PIT: level + rng.permutation(noise),
         }
+        rows = [metric_row("structured", "a", condition, "ood", PIT, level, floor=floor)]
         if condition != "ssot":
             columns["logit_kl_nats"] = 5 * level + rng.permutation(noise)
-        row = metric_row("structured", "a", condition, "ood", "pit_wasserstein_1_all_answers", level, floor=floor)
-        write_fabricated(tmp_path, [row], per_prompt=pd.DataFrame(columns))
+            rows.append(metric_row("structured", "a", condition, "ood", "logit_kl_nats", level, floor=math.nan))
+            if condition == "base":
+                columns["logit_kl_nats"][::6] = math.nan
+        write_fabricated(tmp_path, rows, per_prompt=pd.DataFrame(columns))
     return ReportContext(PARAMS, read_evaluations(tmp_path), ())
 
 
@@ -85,13 +92,12 @@ def test_pairs_that_exist_are_tested_and_sizes_are_reckoned_with(tested):
     table = comparison_table(tested)
     frame = table.frame.set_index(["metric", "condition", "against"])
     # No hard; no logit KL of samples alone; and evaluations older than a metric lack it.
-    assert list(frame.index) == [
-        ("pit_wasserstein_1_all_answers", "soft", "base"),
-        ("pit_wasserstein_1_all_answers", "ssot", "base"),
-        ("pit_wasserstein_1_all_answers", "ssot", "soft"),
-        ("logit_kl_nats", "soft", "base"),
-    ]
-    assert frame["verdict"].tolist() == ["better", "better", "worse", "better"]
+    pairs = [(PIT, "soft", "base"), (PIT, "ssot", "base"), (PIT, "ssot", "soft"), ("logit_kl_nats", "soft", "base")]
+    assert list(frame.index) == pairs
+    # A family without a value makes all of it undefined.
+    assert frame["verdict"].tolist() == ["better", "better", "worse", "undefined"]
     assert frame["floor_difference"].tolist() == pytest.approx([0, 0.02, 0.02, np.nan], nan_ok=True)
-    assert frame["difference"].tolist() == pytest.approx([-0.3, -0.2, 0.1, -1.5], abs=0.03)
-    assert (frame["p_adjusted"] >= frame["p"]).all() and "level 0.05" in table.note
+    assert frame["difference"].tolist() == pytest.approx([-0.3, -0.2, 0.1, np.nan], abs=0.01, nan_ok=True)
+    assert frame["p"].tolist() == pytest.approx([2 / 64] * 3 + [np.nan], nan_ok=True) and "level 0.05" in table.note
+    inside = (frame["ci_low"] < frame["difference"]) & (frame["difference"] < frame["ci_high"])
+    assert inside.tolist() == [True] * 3 + [False]
