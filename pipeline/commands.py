@@ -146,6 +146,8 @@ def _costs(parser: CommandParser) -> None:
     add_params(parser)
     parser.add_argument("--csv", type=Path, help="file for the rows")
     parser.add_argument("--all", dest="all_stages", action="store_true", help="plan everything, whatever DVC says")
+    recorded = "results by which `plan` says what effects can be seen (default: %(default)s)"
+    parser.add_argument("--recorded", type=Path, default=Path("results/laptop_longer/seed_0"), help=recorded)
 
 
 def _trace(parser: CommandParser) -> None:

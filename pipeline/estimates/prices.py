@@ -49,7 +49,7 @@ class Prices:
 
         return own_prompts(self._params.laws, self._project)
 
-    def _texts(self, asked: str) -> list[str]:
+    def texts(self, asked: str) -> list[str]:
         """Requests that are known: ours, and those of files."""
         wanted, families = self._params.prompts, self._params.prompts.families
         trained, tested = self._own_prompts
@@ -71,7 +71,7 @@ class Prices:
         """Number of prompts of an axis, or of what else is asked, and their mean tokens."""
         prompts = self._params.prompts
         if asked in ("train", "structured", "open", "mcq", "laws"):
-            sizes = [cost.estimate_tokens(text) for text in self._texts(asked)]
+            sizes = [cost.estimate_tokens(text) for text in self.texts(asked)]
             return len(sizes), TEMPLATE_TOKENS + (statistics.fmean(sizes) if sizes else 0.0)
         if asked == "novelty":
             sizes = [DATA_SET_PROMPTS.get(split, 1000) for split in prompts.novelty.splits]

@@ -15,7 +15,6 @@ from pipeline.artifacts.unavailable import UNAVAILABLE_FILE, why_unavailable
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import BASE, Params
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.statistics.condition_tests import TEST_COLUMNS
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
 
@@ -174,10 +173,6 @@ class ReportContext:
     @property
     def methods(self) -> Sequence[str]:
         return methods_of(self.conditions)
-
-    def tests(self, axis: str) -> pd.DataFrame:
-        """An axis's tests against base: columns model, condition and TEST_COLUMNS."""
-        return self.evaluations.stacked(axis, "tests", TEST_COLUMNS, self.params.models, self.methods)
 
 
 def read_evaluations(*roots: Path) -> Evaluations:

@@ -10,8 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
 from pipeline.axes.paloma.metrics import SUFFIXES
-from pipeline.axes.registry import METRICS
-from pipeline.config.params import BASE
 from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.figures.drawing import (
     STYLE,
@@ -22,14 +20,9 @@ from pipeline.report.figures.drawing import (
     side_by_side,
 )
 from pipeline.report.table import (
-    DASH,
     Column,
     Table,
     TableSpec,
-    interval_text,
-    number_text,
-    probability_text,
-    records_table,
     specified,
 )
 
@@ -63,34 +56,6 @@ def retention_summary(context: ReportContext) -> Table | None:
         "95% intervals over items or documents."
     )
     return specified(TableSpec("table2", "Table 2. What is kept: tasks and text", columns, note), context)
-
-
-def verdict_table(context: ReportContext) -> Table | None:
-    """All tests of tasks against base, a row per model, condition and task; None where there are none."""
-    keys = ["model", "condition", "split", "metric"]
-    sizes = rows_of(context.metrics, axis="retention", family="")[[*keys, "n"]]
-    tests = context.tests("retention").assign(axis="retention", against=BASE).merge(sizes, on=keys, how="left")
-    columns = {
-        "Model": lambda row: context.names[row.model],
-        "Condition": lambda row: row.condition,
-        "Task": lambda row: row.split,
-        "Metric": lambda row: METRICS[row.metric].title,
-        "n": lambda row: number_text(row.n, 0),
-        "Difference": lambda row: number_text(row.difference, METRICS[row.metric].decimals, "+"),
-        "95% interval": lambda row: interval_text(row.ci_low, row.ci_high, METRICS[row.metric].decimals),
-        "Margin": lambda row: f"{row.margin:g}",
-        "Adjusted p": lambda row: probability_text(row.p_difference_adjusted),
-        "Verdict": lambda row: row.verdict,
-    }
-    note = (
-        "Difference: of the items' scores, fine-tuned minus base; above 0 is better. All items of all tasks together "
-        "(all; every task with the same weight) are the primary question, which is asked by itself and not adjusted; "
-        "the tasks, adjusted by Holm, say where a change lies. Better or worse: adjusted p at most "
-        f"{context.params.tests.significance:g}, and the interval beyond the margin. No relevant difference: the "
-        f"interval is within the margin. Nothing is said where base has no more than the margin to lose. {DASH}: "
-        "undefined."
-    )
-    return records_table("retention_tests", "Tests of retention, by task", tests, columns, 4, note)
 
 
 def split_points(

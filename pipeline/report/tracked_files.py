@@ -1,30 +1,14 @@
 """What ``dvc metrics`` and ``dvc plots`` read: headline numbers as one JSON file, and training losses by model."""
 
 import json
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from pipeline.artifacts.json_lines import read_json_lines
-from pipeline.axes.registry import HEADLINES, SPLITS
 from pipeline.config.params import Params
 from pipeline.errors import ArtifactError
-from pipeline.report.evaluations import Evaluations, rows_of
-
-NUM_AXES = 3  # of so many axes one number is shown: ``dvc metrics show`` has a column for each number of each condition
-
-
-def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
-    """``{model: {condition: {metric: value}}}``: the first headline metric of the first axes; undefined is None."""
-    found: dict[str, dict] = {}
-    for axis in [axis for axis in HEADLINES if axis in set(metrics["axis"])][:NUM_AXES]:
-        rows = rows_of(metrics, axis=axis, split=SPLITS[axis][0], family="", metric=HEADLINES[axis][0])
-        for row in rows.itertuples():
-            numbers = found.setdefault(row.model, {}).setdefault(row.condition, {})
-            numbers[row.metric] = float(row.value) if math.isfinite(row.value) else None
-    return found
 
 
 def losses_by_step(adapters: Sequence[Path], model: str, methods: Sequence[str]) -> pd.DataFrame | None:
@@ -39,9 +23,11 @@ def losses_by_step(adapters: Sequence[Path], model: str, methods: Sequence[str])
     return pd.DataFrame(logs, columns=list(methods)).rename_axis("step").reset_index() if logs else None
 
 
-def write_tracked_files(params: Params, evaluations: Evaluations, adapters: Sequence[Path], directory: Path) -> None:
+def write_tracked_files(
+    params: Params, headline: Mapping[str, float], adapters: Sequence[Path], directory: Path
+) -> None:
     """Write ``metrics.json`` and ``plots/training_loss/MODEL.csv``; losses are the adapters'."""
-    content = json.dumps(headline_numbers(evaluations.metrics), indent=1, allow_nan=False)
+    content = json.dumps(headline, indent=1, allow_nan=False)
     (directory / "metrics.json").write_text(content + "\n", encoding="utf-8")
     (directory / "plots" / "training_loss").mkdir(parents=True)
     for model in params.models:

@@ -179,7 +179,7 @@ def write_report(
         for folder in ("tables", "figures"):
             (directory / folder).mkdir()
         evaluations.metrics[list(METRIC_COLUMNS)].to_csv(directory / "metrics.csv", index=False, encoding="utf-8")
-        write_tracked_files(params, evaluations, adapters, directory)
+        write_tracked_files(params, headline(result), adapters, directory)
         tables = make_tables(context, result, list(seeds.values()))
         tables |= {"seeds": seed_tables(seeds, params, varied), "ablation": ablations.tables}
         figures = _draw(context, result, ablations, notes, directory / "figures")

@@ -20,10 +20,16 @@ from pipeline.dag.stage_kinds import evaluation_name
 from pipeline.dag.stages import PIECES
 from pipeline.dag.tables import template_names, why_off
 from pipeline.estimates.cost import CLOCK
+from pipeline.estimates.power import power_table
 from pipeline.estimates.prices import Prices
 from pipeline.record.provenance import RECORD
+from pipeline.report.evaluations import read_evaluations
 
 PLANNED = ["stages", "to_run", "tokens", "gpu_hours", "gpu_hours_to_run"]
+POWER_NOTE = (
+    "Smallest effects that the claims' tests find in 80% of such experiments (log10 where the contrast says so); mean "
+    "of models: if they differ by chance alone."
+)
 SPENT_NOTE = """\
 Wall time of the last run of each stage, from its start (+: some run was continued, from there) to its record. Tokens \
 read: that the models of the process ran forward, prompts and padding included; of training on several GPUs, those of \
@@ -47,8 +53,9 @@ def plan_table(graph: StageGraph, params: Params, to_run: set[str], prices: Pric
     return table.groupby(["stage", "model"], sort=False, as_index=False).sum()
 
 
-def plan(params: Path, csv: Path | None, all_stages: bool) -> None:
-    """Print the tables, and write the rows by stage and model to ``csv``; with ``all_stages``, without asking DVC."""
+def plan(params: Path, csv: Path | None, all_stages: bool, recorded: Path) -> None:
+    """Print the tables, and write the rows by stage and model to ``csv``; with ``all_stages``, without asking DVC. How
+    much differences vary is taken from the evaluations in ``recorded``."""
     project, config = params.resolve().parent, load_params(params)
     graph, prices = StageGraph(config), Prices(config, project)
     to_run = set(graph) if all_stages else graph.downstream(stages_out_of_date(project) & set(graph))
@@ -64,6 +71,11 @@ def plan(params: Path, csv: Path | None, all_stages: bool) -> None:
     print(f"Memory of a GPU that trains by itself, GB: {memory}\n\nEstimates. {CLOCK}")
     if flash := [name for name, model in config.models.items() if model.attention == "flash_attention_2"]:
         print(f"flash_attention_2 takes no mask of a token tree: {', '.join(flash)} has a row for each path.")
+    if not (evaluations := project / recorded / "evals").is_dir():
+        return print(f"\nNo effects are estimated: {evaluations} does not exist (--recorded)")
+    effects = power_table(read_evaluations(evaluations), config, prices)
+    print(f"\n{POWER_NOTE} As varied as in {recorded}:\n")
+    print(effects.to_string(index=False, float_format="{:.3f}".format))
 
 
 def record_paths(node: StageNode, params: Params) -> list[Path]:
@@ -147,9 +159,9 @@ def _write(table: pd.DataFrame, csv: Path | None) -> None:
             table.to_csv(temporary, index=False)
 
 
-def main(command: str, params: Path, csv: Path | None, all_stages: bool) -> None:
+def main(command: str, params: Path, csv: Path | None, all_stages: bool, recorded: Path) -> None:
     if command == "plan":
-        plan(params, csv, all_stages)
+        plan(params, csv, all_stages, recorded)
     else:
         spent(params, csv)
 

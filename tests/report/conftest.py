@@ -14,7 +14,6 @@ from pipeline.artifacts.prompts import write_prompts
 from pipeline.artifacts.storage import write_json, write_table
 from pipeline.config.params import Params, load_params
 from pipeline.core.prompts.structured import build_split
-from pipeline.core.statistics.condition_tests import TEST_COLUMNS
 from pipeline.report.evaluations import METRIC_COLUMNS, Evaluations, ReportContext
 from pipeline.report.figures.drawing import draw_all
 from tests.conftest import ROOT
@@ -185,15 +184,6 @@ def mcq(root, model, condition, parsed):
         metric_row(*names, "mcq_total_variation", variation, n=parsed, floor=0.07, undefined=int(not parsed)),
     ]
     write_fabricated(root, rows, {"mcq": {"missing_answer": 100 - parsed}})
-
-
-def paired_rows(members):
-    """A table of tests from rows of split, metric, difference, margin, adjusted p-value and verdict."""
-    rows = [
-        (split, metric, difference, difference - 0.02, difference + 0.02, margin, p / 2, p, verdict)
-        for split, metric, difference, margin, p, verdict in members
-    ]
-    return pd.DataFrame(rows, columns=list(TEST_COLUMNS))
 
 
 def retention(root, model, condition, value, prompt_format="chat"):

@@ -1,15 +1,12 @@
 """Tables of what is kept: means over the same models, and tests against base."""
 
-import math
-
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
 from pipeline.config.params import load_params
-from pipeline.report.evaluations import ReportContext, read_evaluations
-from pipeline.report.retention import retention_summary, split_points, verdict_table
-from tests.report.conftest import CONDITIONS, context_of, metric_frame, metric_row, paired_rows, texts, write_fabricated
+from pipeline.report.retention import retention_summary, split_points
+from tests.report.conftest import CONDITIONS, context_of, metric_frame, metric_row, texts
 
 
 @pytest.fixture(scope="module")
@@ -31,27 +28,6 @@ def test_summary_has_both_axes_and_the_variants_of_text_that_there_are(config):
     assert [cell[:5] for cell in texts(table)["Alpha_1B", "base"]] == ["0.500", "—", "9.00 "]
     assert texts(table)["Alpha_1B", "soft"][2] == "not run"
     assert retention_summary(context_of(config, [])) is None
-
-
-def test_tests_give_difference_interval_p_values_and_verdict_with_its_n(config, tmp_path):
-    rows = [metric_row("retention", "beta", "soft", split, "accuracy", 0.5, n=80) for split in ("tinyMMLU", "other")]
-    tests = paired_rows(
-        [
-            ("tinyMMLU", "accuracy", -0.06, 0.05, 0.0004, "worse"),
-            ("tinyTruthfulQA", "accuracy", 0.01, 0.05, math.nan, "cannot tell"),
-        ]
-    )
-    write_fabricated(tmp_path, rows, tests=tests)
-    context = ReportContext(config, read_evaluations(tmp_path), [])
-    table = verdict_table(context)
-    shown = [dict(zip(table.header, row, strict=True)) for row in table.rows]
-    assert shown[0] == {
-        **{"Model": "Beta 2B", "Condition": "soft", "Task": "tinyMMLU", "Metric": "Accuracy", "n": "80"},
-        **{"Difference": "-0.060", "95% interval": "[-0.080, -0.040]", "Margin": "0.05"},
-        **{"Adjusted p": "<0.001", "Verdict": "worse"},
-    }
-    assert [shown[1][title] for title in ("n", "Adjusted p")] == ["—", "—"]
-    assert table.frame.loc[0, "p_difference"] == 0.0002
 
 
 def test_points_of_the_figure_have_the_values_and_lines_the_intervals():

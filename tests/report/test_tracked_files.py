@@ -1,37 +1,11 @@
 """What DVC's metrics and plots commands read."""
 
-import math
-
 import pytest
 
 from pipeline.errors import ArtifactError
-from pipeline.report.tracked_files import (
-    headline_numbers,
-    losses_by_step,
-)
-from tests.report.conftest import metric_frame, metric_row
+from pipeline.report.tracked_files import losses_by_step
 
 METHODS = ("soft", "hard")
-
-
-def rows():
-    names = ("structured", "m", "soft", "ood")
-    return [
-        metric_row(*names, "wasserstein_1_normalised", 0.25),
-        metric_row(*names, "valid_rate", 0.5),
-        metric_row(*names, "exact_support_rate", 0.0),
-        {**metric_row(*names, "wasserstein_1_normalised", 0.75), "family": "poisson"},
-        metric_row("retention", "m", "base", "all", "gp_irt", 0.4),
-        metric_row("retention", "m", "base", "tinyMMLU", "gp_irt", 0.9),
-        metric_row("mcq", "m", "base", "mcq", "mcq_parse_rate", math.nan),
-    ]
-
-
-def test_headline_numbers_are_one_of_each_of_the_first_axes_and_undefined_is_null():
-    further = metric_row("paloma", "m", "base", "all", "bits_per_byte", 2.5)
-    assert headline_numbers(metric_frame([*rows(), further])) == {
-        "m": {"soft": {"wasserstein_1_normalised": 0.25}, "base": {"mcq_parse_rate": None, "gp_irt": 0.4}}
-    }
 
 
 def test_losses_of_both_methods_by_step(tmp_path):

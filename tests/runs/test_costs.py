@@ -1,6 +1,7 @@
 """Measured cost by stage, model and condition, from records written by hand; the plan of what is to run."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -9,6 +10,7 @@ import yaml
 from pipeline.config.params import load_params
 from pipeline.runs.costs import plan, spent, spent_table, summary
 from tests.composition import composed_params
+from tests.conftest import ROOT
 
 
 def record(root, path, seconds, **more):
@@ -59,11 +61,14 @@ def test_tables_are_printed_and_written(project, capsys):
 def test_the_plan_sums_over_what_there_is(tmp_path, capsys):
     params, csv = tmp_path / "params.yaml", tmp_path / "plan.csv"
     params.write_text(yaml.safe_dump(composed_params("experiment=paper")))
-    plan(params, csv, all_stages=True)
+    plan(params, csv, all_stages=True, recorded=ROOT / "results/laptop_longer/seed_0")
     table, printed = pd.read_csv(csv), capsys.readouterr().out
     assert table.groupby("stage")["stages"].sum()["train-soft"] == 12 and "Estimates" in printed
+    # What one model can show on six families, as varied as SmolLM2: a change by more than half of the scale.
+    shown = [line.split() for line in printed.splitlines() if "pit_wasserstein_1_all_answers" in line]
+    assert shown[0][1:5] == ["ood", "soft", "−", "base"] and 0.5 < float(shown[0][6]) < 0.9 and len(shown) == 6
     total = float(next(line for line in printed.splitlines() if line.startswith("total")).split()[4])
     assert total == pytest.approx(table["gpu_hours"].sum(), abs=0.01) == table["gpu_hours_to_run"].sum()
     params.write_text(yaml.safe_dump(composed_params("experiment=paper", "axes=[structured,open]")))
-    plan(params, csv, all_stages=True)
+    plan(params, csv, all_stages=True, recorded=Path("nowhere"))
     assert not {"reward-novelty", "import-irt", "score-paloma"} & set(pd.read_csv(csv)["stage"])

@@ -2,23 +2,14 @@
 The mean over tasks counts GSM8K once, by flexible extraction (the paper's counts both); the whole of GSM8K has an
 accuracy alone and enters no mean, unless there is nothing else."""
 
-import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pipeline.core.random_streams import random_stream
 from pipeline.core.retention.irt import SCENARIOS, IrtScenario, bootstrap_performance, estimate_performance
 from pipeline.core.retention.tasks import ALL_COLUMNS, COLUMNS
-from pipeline.core.statistics.condition_tests import (
-    ALL_PARTS,
-    TEST_COLUMNS,
-    adjusted_by_question,
-    comparison_verdict,
-)
-from pipeline.core.statistics.sign_flips import sign_flip_effect
+from pipeline.core.statistics.condition_tests import ALL_PARTS
 from pipeline.core.statistics.summarise import Statistic, mean_of, share_of
 
 GSM8K_COLUMNS = ("tinyGSM8k (flexible)", "tinyGSM8k (strict)", "GSM8K (flexible)", "GSM8K (strict)")
@@ -69,32 +60,3 @@ def split_statistics(
                 twice = [column for column in columns if column in COLUMNS]
                 statistics["gp_irt_paper_mean"] = mean_over(twice, by_irt=True)
     return splits
-
-
-def against_base(
-    own: pd.DataFrame, base: pd.DataFrame, *, margin: float, significance: float, names: Sequence[Any]
-) -> pd.DataFrame:
-    """Tests of accuracy by column and of all tasks together (the primary question), TEST_COLUMNS; float64[items,
-    columns] each, every task with the same weight; ``names`` with the seed first. Where base is right no more often
-    than the margin, nothing is said."""
-    tests = []
-    for split in (*own.columns, ALL_PARTS):
-        members = mean_columns(list(own.columns)) if split == ALL_PARTS else [split]
-        differences = [(own[column] - base[column]).dropna().to_numpy() for column in members]
-        weights = np.concatenate([np.full(len(values), 1 / len(values)) for values in differences])
-        rng = random_stream(names[0], "sign_flips", "retention", *names[1:], split)
-        effect = sign_flip_effect(np.concatenate(differences), rng, weights)
-        change = effect.estimate, effect.ci_low, effect.ci_high
-        tests.append((split, "accuracy", *change, margin, effect.p, math.nan, ""))
-    table = pd.DataFrame(tests, columns=list(TEST_COLUMNS))
-    table["p_difference_adjusted"] = adjusted_by_question(table, "p_difference")
-    accuracies = {**base.mean(), ALL_PARTS: base[mean_columns(list(base.columns))].mean().mean()}
-    table["verdict"] = [
-        comparison_verdict(
-            (row.ci_low, row.ci_high), row.p_difference_adjusted, significance, margin, math.nan, "higher"
-        )
-        if accuracies[row.split] > margin
-        else "cannot tell"
-        for row in table.itertuples()
-    ]
-    return table

@@ -10,11 +10,10 @@ from pipeline.artifacts.irt_artifact import read_irt
 from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.retention.accuracy import CONTINUOUS_METRICS, against_base, split_statistics
+from pipeline.axes.retention.accuracy import CONTINUOUS_METRICS, split_statistics
 from pipeline.axes.retention.answers import STATISTICS, has_derivation
 from pipeline.core.retention.irt import SCENARIOS, IrtScenario
 from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS, METRICS, WHOLE_COLUMNS
-from pipeline.core.statistics.condition_tests import TEST_COLUMNS
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
 
@@ -60,8 +59,8 @@ def prompt_format(tables: dict[Path, pd.DataFrame]) -> str:
 
 
 def main(run: StageRun, model: str, scores: Path, irt: Path, output: Path) -> None:
-    """Write an evaluation; its table ``tests`` has the paired tests, without rows for the base itself."""
-    evaluation, tests, seed = ModelEvaluation(run, "retention", model), run.params.tests, run.params.seed
+    """Write an evaluation."""
+    evaluation = ModelEvaluation(run, "retention", model)
     tasks, scenarios = run.params.retention.tasks, read_irt(irt)
     columns = {column: task for column, (task, _) in ALL_COLUMNS.items() if task in tasks}
     for column, task in columns.items():
@@ -86,13 +85,6 @@ def main(run: StageRun, model: str, scores: Path, irt: Path, output: Path) -> No
     for split, (members, statistics) in split_statistics(list(columns), scenarios).items():
         own = rows[rows["task"].isin([columns[column] for column in members])]
         evaluation.summarise(own, statistics, split=split, unit="name", strata="task")
-    levels = {"margin": tests.accuracy_margin, "significance": tests.significance}
-    for condition in paths:
-        table = pd.DataFrame(columns=list(TEST_COLUMNS))
-        if condition != "base" and "base" in paths:
-            sides = items.loc[condition], items.loc["base"]
-            table = against_base(*sides, **levels, names=(seed, model, condition))
-        evaluation.add_table(condition, "tests", table)
     for task in (task for task in GENERATIVE_TASKS if task in tasks):
         parts = [generated_answers(path, tables[path], task).assign(condition=name) for name, path in paths.items()]
         evaluation.summarise(pd.concat(parts), STATISTICS, split=task, unit="item")

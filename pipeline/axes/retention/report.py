@@ -1,10 +1,13 @@
 """Tables and figures of TinyBenchmarks and GSM8K: 21 and 11 of the paper."""
 
 from pipeline.axes.retention.answers import STATISTICS
+from pipeline.config.params import BASE
+from pipeline.core.retention.tasks import ALL_COLUMNS
 from pipeline.report.axis_report import AxisReport
 from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.figures.drawing import Drawing
-from pipeline.report.retention import FORMAT_NOTES, split_points, verdict_table
+from pipeline.report.paired_tests import paired_tests_table
+from pipeline.report.retention import FORMAT_NOTES, split_points
 from pipeline.report.table import Column, Table, TableSpec, specified
 
 ANSWERS = TableSpec(
@@ -26,11 +29,14 @@ def _tables(context: ReportContext) -> list[Table | None]:
         f"{FORMAT_NOTES.get(context.task_format, '')} Intervals are over items, without the method's own error (0.011 "
         "to 0.020 by task, Polo et al. 2024)."
     )
+    margins, pairs = {"accuracy": context.params.tests.accuracy_margin}, [(name, BASE) for name in context.methods]
     by_task = TableSpec("table21_tasks", "Table 21 (b). Benchmarks by task", [columns[0], columns[2]], "", "Task")
     return [
         specified(TableSpec("table21_models", "Table 21 (a). Benchmarks by model", columns, note), context),
         specified(by_task, context),
-        verdict_table(context),
+        paired_tests_table(
+            "retention_tests", "Tests of retention, by task", context, "retention", list(ALL_COLUMNS), margins, pairs
+        ),
     ]
 
 

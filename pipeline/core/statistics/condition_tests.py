@@ -16,11 +16,6 @@ QUESTION = ("model", "metric", "condition", "against")
 """What names a question. Holm's correction is over its parts (splits, tasks, slices), on every axis."""
 ALL_PARTS = "all"
 """Split of all parts together: a question by itself, which is not corrected."""
-TEST_COLUMNS = (
-    *("split", "metric", "difference", "ci_low", "ci_high", "margin"),
-    *("p_difference", "p_difference_adjusted", "verdict"),
-)
-"""Of the table of an evaluation's own tests against base."""
 Direction = Literal["lower", "higher"]
 Verdict = Literal["better", "worse", "no relevant difference", "cannot tell", "undefined"]
 

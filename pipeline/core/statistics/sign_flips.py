@@ -28,7 +28,7 @@ class Effect(NamedTuple):
     high_90: float = math.nan
 
 
-def _patterns(size: int, rng: np.random.Generator) -> np.ndarray:
+def sign_patterns(size: int, rng: np.random.Generator) -> np.ndarray:
     """int8[R, size] of 1 and -1, the observed signs first."""
     if size <= MOST_ENUMERATED:
         return np.array(list(itertools.product((1, -1), repeat=size)), dtype=np.int8)
@@ -36,22 +36,20 @@ def _patterns(size: int, rng: np.random.Generator) -> np.ndarray:
     return np.concatenate([np.ones((1, size), dtype=np.int8), drawn])
 
 
-def sign_flip_effect(differences: np.ndarray, rng: np.random.Generator, weights: np.ndarray | None = None) -> Effect:
-    """The (weighted) mean of float64[n] paired differences; those not finite are left out.
+def sign_flip_effect(differences: np.ndarray, rng: np.random.Generator) -> Effect:
+    """The mean of float64[n] paired differences; those not finite are left out.
 
     A value m of the true mean is kept where at least 5% of all patterns of signs of the differences less m give a mean
     as far from 0 as the observed one. Each pattern does so from some m on, on either side of the estimate, so the ends
     are order statistics (Hartigan 1969, typical values). It takes the differences as symmetric about their mean.
     """
     differences = np.asarray(differences, dtype=np.float64)
-    weights = np.ones(len(differences)) if weights is None else np.asarray(weights, dtype=np.float64)
-    finite = np.isfinite(differences)
-    differences, weights = differences[finite], weights[finite]
+    differences = differences[np.isfinite(differences)]
     size = len(differences)
     if size == 0:
         return Effect(0)
-    weights = weights / weights.sum()
-    signs = _patterns(size, rng)
+    weights = np.full(size, 1 / size)
+    signs = sign_patterns(size, rng)
     blocks = np.array_split(signs, max(1, signs.size // PATTERNS_PER_BLOCK))
     sums = np.concatenate([block @ np.stack([weights * differences, weights], axis=1) for block in blocks])
     mean = float(weights @ differences)

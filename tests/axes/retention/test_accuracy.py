@@ -1,14 +1,13 @@
-"""Retention from answers written by hand: gp-IRT, means over tasks, paired tests and verdicts."""
+"""Retention from answers written by hand: gp-IRT and means over tasks."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.retention.accuracy import against_base, gp_irt, split_statistics
+from pipeline.axes.retention.accuracy import gp_irt, split_statistics
 from pipeline.core.retention.irt import SCENARIOS as NAMES
 from pipeline.core.retention.irt import IrtScenario, estimate_performance
 from pipeline.core.retention.tasks import ALL_COLUMNS, COLUMNS
-from pipeline.core.statistics.condition_tests import TEST_COLUMNS
 from pipeline.core.statistics.intervals import wilson_interval
 from pipeline.core.statistics.summarise import summarise
 
@@ -98,30 +97,3 @@ def test_means_over_tasks_and_the_papers(rows):
     # Independent tasks: the mean's error is the root of the summed squares over 5, up to the bootstrap's own noise.
     widths = [np.ptp(ends(rows["soft", column, "gp_irt"])) for column in TASKS]
     assert np.ptp(ends(mean)) == pytest.approx(np.sqrt(np.square(widths).sum()) / 5, rel=0.2)
-
-
-def verdicts(rows, margin, columns=COLUMNS):
-    tables, levels = own_and_base(), {"margin": margin, "significance": 0.05, "names": (0, "m", "soft")}
-    return against_base(tables["soft"], tables["base"], **levels).set_index("split")
-
-
-def test_tests_by_column_and_of_all_tasks_together(rows):
-    table = verdicts(rows, 0.15)
-    assert tuple(table.reset_index().columns) == TEST_COLUMNS
-    assert table["verdict"].to_dict() == {
-        "tinyMMLU": "no relevant difference",
-        "tinyHellaswag": "worse",
-        "tinyTruthfulQA": "no relevant difference",
-        "tinyWinogrande": "cannot tell",
-        "tinyGSM8k (strict)": "worse",
-        "tinyGSM8k (flexible)": "no relevant difference",
-        "all": "no relevant difference",
-    }
-    together, change = table.loc["all"], rows["soft", "all", "accuracy"]
-    assert together["difference"] == pytest.approx(change["change"])
-    assert ends(together) == pytest.approx(ends(change, "change"), abs=0.015)
-    # A question by itself, which is not adjusted.
-    assert together["p_difference"] == together["p_difference_adjusted"]
-    assert verdicts(rows, 0.02)["verdict"]["tinyGSM8k (flexible)"] == "cannot tell"
-    # Of what base cannot do nothing is said.
-    assert set(verdicts(rows, 0.6)["verdict"]) == {"cannot tell"}

@@ -1,17 +1,9 @@
-"""Tables 6 to 9, calibration, the exact law, and paired tests between conditions."""
+"""Tables 6 to 9, calibration and the exact law."""
 
-import math
-
-import numpy as np
-import pandas as pd
-import pytest
-
-from pipeline.axes.structured.tables import comparison_table, structured_tables
-from pipeline.report.evaluations import ReportContext, read_evaluations
-from tests.report.conftest import context_of, metric_row, params_of, texts, write_fabricated
+from pipeline.axes.structured.tables import structured_tables
+from tests.report.conftest import context_of, metric_row, params_of, texts
 
 PARAMS = params_of(["a"])
-PIT = "pit_wasserstein_1_all_answers"
 
 
 def rows_of(condition, level, n, floor):
@@ -64,40 +56,3 @@ def test_ssot_and_exact_laws_have_tables_where_they_were_evaluated():
     exact = metric_row("structured", "a", "base", "ood", "exact_support_rate", 0.7)
     assert list(tables(BASE, [exact])) == ["table6", "table7", "calibration", "exact"]
     assert tables([metric_row("mcq", "a", "base", "mcq", "mcq_parse_rate", 0.5)]) == {}
-
-
-@pytest.fixture
-def tested(tmp_path):
-    """18 prompts of six families on one split; base scores .4, soft .1 and SSOT, of fewer answers, .2."""
-    rng = np.random.default_rng(0)
-    noise = rng.uniform(0, 0.02, 18)
-    for condition, level, floor in (("base", 0.4, 0.01), ("soft", 0.1, 0.01), ("ssot", 0.2, 0.03)):
-        columns = {
-            "prompt_id": [f"p{number}" for number in range(18)],
-            "split": "ood",
-            "family": [f"f{number % 6}" for number in range(18)],
-            PIT: level + rng.permutation(noise),
-        }
-        rows = [metric_row("structured", "a", condition, "ood", PIT, level, floor=floor)]
-        if condition != "ssot":
-            columns["logit_kl_nats"] = 5 * level + rng.permutation(noise)
-            rows.append(metric_row("structured", "a", condition, "ood", "logit_kl_nats", level, floor=math.nan))
-            if condition == "base":
-                columns["logit_kl_nats"][::6] = math.nan
-        write_fabricated(tmp_path, rows, per_prompt=pd.DataFrame(columns))
-    return ReportContext(PARAMS, read_evaluations(tmp_path), ())
-
-
-def test_pairs_that_exist_are_tested_and_sizes_are_reckoned_with(tested):
-    table = comparison_table(tested)
-    frame = table.frame.set_index(["metric", "condition", "against"])
-    # No hard; no logit KL of samples alone; and evaluations older than a metric lack it.
-    pairs = [(PIT, "soft", "base"), (PIT, "ssot", "base"), (PIT, "ssot", "soft"), ("logit_kl_nats", "soft", "base")]
-    assert list(frame.index) == pairs
-    # A family without a value makes all of it undefined.
-    assert frame["verdict"].tolist() == ["better", "better", "worse", "undefined"]
-    assert frame["floor_difference"].tolist() == pytest.approx([0, 0.02, 0.02, np.nan], nan_ok=True)
-    assert frame["difference"].tolist() == pytest.approx([-0.3, -0.2, 0.1, np.nan], abs=0.01, nan_ok=True)
-    assert frame["p"].tolist() == pytest.approx([2 / 64] * 3 + [np.nan], nan_ok=True) and "level 0.05" in table.note
-    inside = (frame["ci_low"] < frame["difference"]) & (frame["difference"] < frame["ci_high"])
-    assert inside.tolist() == [True] * 3 + [False]

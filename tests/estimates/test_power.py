@@ -1,0 +1,44 @@
+"""The smallest effects that a plan states, in worlds where they are the truth."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics.sign_flips import sign_flip_effect
+from pipeline.estimates.power import pair_deviation, smallest_shift
+from pipeline.report.claims.declared import PIT, Contrast
+from pipeline.report.evaluations import read_evaluations
+from tests.report.conftest import metric_row, write_fabricated
+
+BETWEEN, WITHIN = 0.03, 0.05
+
+
+@pytest.mark.parametrize(("families", "prompts"), [(6, 4), (23, 1), (23, 8)])
+def test_the_stated_effect_is_found_in_four_of_five_experiments(families, prompts):
+    shift = smallest_shift(families) * math.sqrt(BETWEEN**2 + WITHIN**2 / prompts)
+    rng, found = np.random.default_rng(1), 0
+    for world in range(400):
+        noise = rng.normal(0, WITHIN, (families, prompts)).mean(axis=1)
+        differences = shift + rng.normal(0, BETWEEN, families) + noise
+        found += sign_flip_effect(differences, random_stream(world)).p <= 0.05
+    assert 0.75 < found / 400 < 0.85
+    assert math.isnan(smallest_shift(5)) and smallest_shift(400) == pytest.approx(smallest_shift(100) / 2)
+
+
+def test_the_deviation_follows_the_prompts_of_a_family(tmp_path):
+    """400 families of 6 prompts are recorded; an experiment may have fewer or more in each."""
+    rng, family = np.random.default_rng(0), np.repeat(np.arange(400), 6)
+    names = {"prompt_id": [f"p{n}" for n in range(2400)], "family": [f"f{n}" for n in family], "split": "ood"}
+    base = pd.DataFrame(names | {PIT: rng.random(2400)})
+    change = rng.normal(0, BETWEEN, 400)[family] + rng.normal(0, WITHIN, 2400)
+    for condition, table in (("base", base), ("soft", base.assign(**{PIT: base[PIT] + change}))):
+        row = metric_row("structured", "m", condition, "ood", PIT, 0.5)
+        write_fabricated(tmp_path, [row], per_prompt=table.sample(frac=1, random_state=len(condition)))
+    recorded, contrast = read_evaluations(tmp_path), Contrast("structured", PIT, "ood", "soft", "base", "lower")
+    for prompts in (1, 6, 50):
+        expected = math.sqrt(BETWEEN**2 + WITHIN**2 / prompts)
+        assert pair_deviation(recorded, contrast, "m", prompts) == pytest.approx(expected, rel=0.05)
+    assert math.isnan(pair_deviation(recorded, Contrast("structured", PIT, "ood", "hard", "base", "lower"), "m", 1))
