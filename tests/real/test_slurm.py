@@ -99,7 +99,7 @@ def test_a_dag_that_is_requeued_ends_as_one_that_is_not(cluster, tmp_path, tiny_
     wait_until(lambda: job_of(sampling, "PENDING"))
     run(project, environment, "scancel", "--me")
     wait_until(lambda: not job_of("report"))
-    assert "cancelled: report" in asked("status", "report")
+    assert f"cancelled: {sampling}" in asked("status", "report")
     run(project, environment, "scontrol", "update", node, "State=RESUME")
     asked("submit", "--options=--mem=1000", "--gpu-option=")
     wait_until(lambda: job_of("report", "RUNNING"))
