@@ -2,6 +2,7 @@
 
 import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -38,38 +39,56 @@ def smallest_shift(pairs: int) -> float:
     return bisect(excess, 0.0, 4.0, xtol=1e-3)
 
 
-def pair_deviation(recorded: Evaluations, contrast: Contrast, model: str, prompts: float) -> float:
-    """Of the difference between pairs: families with so many prompts each, or prompts; NaN where none is recorded."""
+class Variances(NamedTuple):
+    """Of differences: between pairs, and between the prompts within one."""
+
+    between: float
+    within: float
+
+    def deviation(self, prompts: float) -> float:
+        """Of the difference between pairs of so many prompts each."""
+        return math.sqrt(self.between + self.within / prompts)
+
+
+def pair_variances(recorded: Evaluations, contrast: Contrast, model: str) -> Variances:
+    """Of families, or of prompts, which are pairs themselves; NaN where none are recorded."""
     names, metric = (contrast.own, contrast.other), contrast.metric
-    if any(recorded.by_unit(contrast.axis, contrast.split, metric, model, name) is None for name in names):
-        return math.nan
     unit = "family" if contrast.axis == "structured" else "prompt_id"
-    columns = list(dict.fromkeys(["prompt_id", unit, "split", metric]))
     paths = [recorded.path(contrast.axis, model, name, "per_prompt.parquet") for name in names]
-    own, other = (read_table(path, columns).set_index("prompt_id", drop=False) for path in paths)
+    if any(path is None for path in paths):
+        return Variances(math.nan, math.nan)
+    tables = [read_table(path, ["prompt_id", unit, "split"]) for path in paths]
+    if any(metric not in table for table in tables):
+        return Variances(math.nan, math.nan)
+    own, other = (table.set_index("prompt_id", drop=False) for table in tables)
     own = own[own["split"] == contrast.split]
     difference = np.log10(own[metric] / other[metric]) if contrast.log_ratio else own[metric] - other[metric]
     groups = difference.dropna().groupby(own[unit])
     means, within = groups.mean(), np.nan_to_num(groups.var().mean())
-    between = max(means.var() - within / groups.size().mean(), 0.0)
-    return math.sqrt(between + within / prompts)
+    return Variances(max(means.var() - within / groups.size().mean(), 0.0), within)
 
 
 def power_table(recorded: Evaluations, params: Params, prices: Prices) -> pd.DataFrame:
     """By contrast of the claims on numbers and texts, the smallest effects, margin included: of one model, with twice
     the prompts, and of the mean over all models where these differ by chance alone."""
     model, rows = recorded.metrics["model"].iloc[0], []
+
+    @functools.cache
+    def sizes(axis: str, split: str) -> tuple[int, float]:
+        """Pairs of this experiment, and prompts in each."""
+        if axis != "structured":
+            return len(prices.texts(axis)), 1.0
+        chosen = getattr(params.prompts, f"{split}_selection")
+        asked = build_split(split, selection=chosen, families=params.prompts.families)
+        families = len({prompt.family for prompt in asked})
+        return families, len(asked) / max(families, 1) or 1.0
+
     for contrast in (each for claim in CLAIMS for each in claim.contrasts if each.axis in PAIRED_BY_PROMPT):
-        texts = prices.texts(contrast.axis)
-        pairs, prompts, more = len(texts), 1.0, 2
-        if contrast.axis == "structured":
-            chosen = getattr(params.prompts, f"{contrast.split}_selection")
-            asked = build_split(contrast.split, selection=chosen, families=params.prompts.families)
-            pairs, more = len({prompt.family for prompt in asked}), 1
-            prompts = len(asked) / max(pairs, 1) or 1.0
-        # Twice the prompts are more pairs, or more in each.
-        one, twice = (pair_deviation(recorded, contrast, model, prompts * times) for times in (1, 3 - more))
-        shifts = [one * smallest_shift(pairs), twice * smallest_shift(more * pairs)]
+        variances, (pairs, prompts) = pair_variances(recorded, contrast, model), sizes(contrast.axis, contrast.split)
+        one = variances.deviation(prompts)
+        # Twice the prompts are more in each family, or more pairs.
+        more = (2, 1) if contrast.axis == "structured" else (1, 2)
+        shifts = [one * smallest_shift(pairs), variances.deviation(more[0] * prompts) * smallest_shift(more[1] * pairs)]
         shifts.append(one / math.sqrt(max(pairs, 1)) * smallest_shift(len(params.models)))
         rows.append((contrast.metric, contrast.split, contrast.name, pairs, *(contrast.margin + s for s in shifts)))
     columns = ["metric", "split", "contrast", "pairs", "one_model", "twice_the_prompts", "mean_of_models"]

@@ -33,21 +33,23 @@ def paired_tests(
 ) -> pd.DataFrame:
     """The tests of pairs of conditions on metrics, which have margins; a unit without a value makes all undefined."""
     evaluations, significance, records = context.evaluations, context.params.tests.significance, []
-    for split, metric, model, pair in product(splits, margins, context.names, pairs):
-        sides = [evaluations.by_unit(axis, split, metric, model, name) for name in pair]
-        if any(side is None for side in sides):
-            continue
-        differences = sides[0] - sides[1]
-        undefined, labels = int(differences.isna().sum()), {"split": split, "metric": metric, "model": model}
-        rng = random_stream(context.params.seed, "condition tests", model, split, *pair, metric)
-        effect = sign_flip_effect(differences.to_numpy()[: 0 if undefined else None], rng)
-        rows = (rows_of(evaluations.metrics, axis=axis, **labels, family="", condition=name) for name in pair)
-        floors, better = [float(row["floor"].iloc[0]) for row in rows], METRICS[metric].direction
-        record = {**labels, "condition": pair[0], "against": pair[1], "pairs": len(differences)}
-        record |= {"undefined": undefined, "difference": effect.estimate, "ci_low": effect.ci_low}
-        record |= {"ci_high": effect.ci_high, "margin": margins[metric], "floor_difference": floors[0] - floors[1]}
-        record |= {"p": effect.p, "nothing_to_lose": better == "higher" and sides[1].mean() <= margins[metric]}
-        records.append(record)
+    conditions = dict.fromkeys(name for pair in pairs for name in pair)
+    for split, metric, model in product(splits, margins, context.names):
+        labels, better = {"split": split, "metric": metric, "model": model}, METRICS[metric].direction
+        read = {name: evaluations.by_unit(axis, split, metric, model, name) for name in conditions}
+        units = {name: values for name, values in read.items() if values is not None}
+        rows = rows_of(evaluations.metrics, axis=axis, **labels, family="").set_index("condition")
+        for own, other in (pair for pair in pairs if set(pair) <= set(units)):
+            differences = units[own] - units[other]
+            undefined = int(differences.isna().sum())
+            rng = random_stream(context.params.seed, "condition tests", model, split, own, other, metric)
+            effect = sign_flip_effect(differences.to_numpy()[: 0 if undefined else None], rng)
+            record = {**labels, "condition": own, "against": other, "pairs": len(differences)}
+            record |= {"undefined": undefined, "difference": effect.estimate, "ci_low": effect.ci_low}
+            record |= {"ci_high": effect.ci_high, "margin": margins[metric], "p": effect.p}
+            record |= {"floor_difference": float(rows["floor"][own] - rows["floor"][other])}
+            record |= {"nothing_to_lose": better == "higher" and units[other].mean() <= margins[metric]}
+            records.append(record)
     table = pd.DataFrame(records)
     if records:
         table["p_adjusted"] = adjusted_by_question(table)

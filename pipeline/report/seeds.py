@@ -57,16 +57,16 @@ def values_by_seed(values: Mapping[int, float]) -> str:
     return " ".join(f"{seed}:{value!r}" for seed, value in values.items())
 
 
-def value_text(record: Mapping[str, Any], sign: str = "") -> str:
+def value_text(record: Mapping[str, Any]) -> str:
     """Mean, standard deviation and range over seeds; or why there is none."""
     if record["status"] == MISSING:
         return MISSING
     if record["undefined"]:
         return f"{DASH} (undefined in {record['undefined']} of {record['seeds']} seeds)"
     if not math.isfinite(record["deviation"]):
-        return f"{record['mean']:{sign}.4f}"
-    ends = f"{record['low']:{sign}.4f} to {record['high']:{sign}.4f}"
-    return f"{record['mean']:{sign}.4f} ± {record['deviation']:.4f} ({ends})"
+        return f"{record['mean']:.4f}"
+    ends = f"{record['low']:.4f} to {record['high']:.4f}"
+    return f"{record['mean']:.4f} ± {record['deviation']:.4f} ({ends})"
 
 
 def value_records(values: pd.DataFrame) -> pd.DataFrame:

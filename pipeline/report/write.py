@@ -175,11 +175,12 @@ def write_report(
         demo -= {"ablation"}
     notes = _notes(params, demo, list(seeds), varied[0])
     result = make_result(context)
+    numbers = headline(result)
     with atomic_entries(output) as directory:
         for folder in ("tables", "figures"):
             (directory / folder).mkdir()
         evaluations.metrics[list(METRIC_COLUMNS)].to_csv(directory / "metrics.csv", index=False, encoding="utf-8")
-        write_tracked_files(params, headline(result), adapters, directory)
+        write_tracked_files(params, numbers, adapters, directory)
         tables = make_tables(context, result, list(seeds.values()))
         tables |= {"seeds": seed_tables(seeds, params, varied), "ablation": ablations.tables}
         figures = _draw(context, result, ablations, notes, directory / "figures")
@@ -203,7 +204,7 @@ def write_report(
     print(text, end="")
     # The metrics alone: provenance files hold times, by which the same report would be another run.
     sources = [Path(path).with_name("metrics.json") for path in provenance]
-    return Report(evaluations, shown, sources, headline(result))
+    return Report(evaluations, shown, sources, numbers)
 
 
 def missing_evaluations(context: ReportContext, sweeps: Sequence[str]) -> list[str]:

@@ -107,8 +107,8 @@ def train_adapter(
         def on_step(entry: dict) -> None:
             progress.update()
             progress.set_postfix(loss=f"{entry['loss']:.4f}")
-            used = run.record.usage.measured()
-            memory = used["peak_gpu_memory_bytes"] or used["peak_memory_bytes"]
+            measured = run.record.usage.measured()
+            memory = measured["peak_gpu_memory_bytes"] or measured["peak_memory_bytes"]
             logged = entry | {"tokens_per_second": entry["tokens"] / entry["seconds"], "memory_gb": memory / 1e9}
             tracking.log({f"train/{key}": value for key, value in logged.items() if key != "step"}, step=entry["step"])
 

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.sign_flips import sign_flip_effect
-from pipeline.estimates.power import pair_deviation, smallest_shift
+from pipeline.estimates.power import pair_variances, smallest_shift
 from pipeline.report.claims.declared import PIT, Contrast
 from pipeline.report.evaluations import read_evaluations
 from tests.report.conftest import metric_row, write_fabricated
@@ -40,5 +40,6 @@ def test_the_deviation_follows_the_prompts_of_a_family(tmp_path):
     recorded, contrast = read_evaluations(tmp_path), Contrast("structured", PIT, "ood", "soft", "base", "lower")
     for prompts in (1, 6, 50):
         expected = math.sqrt(BETWEEN**2 + WITHIN**2 / prompts)
-        assert pair_deviation(recorded, contrast, "m", prompts) == pytest.approx(expected, rel=0.05)
-    assert math.isnan(pair_deviation(recorded, Contrast("structured", PIT, "ood", "hard", "base", "lower"), "m", 1))
+        assert pair_variances(recorded, contrast, "m").deviation(prompts) == pytest.approx(expected, rel=0.05)
+    missing = Contrast("structured", PIT, "ood", "hard", "base", "lower")
+    assert math.isnan(pair_variances(recorded, missing, "m").deviation(1))

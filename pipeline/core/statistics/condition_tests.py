@@ -51,11 +51,10 @@ def comparison_verdict(
     return "no relevant difference" if -within < low and high < within else "cannot tell"
 
 
-def adjusted_by_question(table: pd.DataFrame, column: str = "p") -> pd.Series:
-    """p-values adjusted by Holm over the parts (splits, tasks, slices) of each question: those of QUESTION's columns
-    that the table has. All parts together are a question by themselves."""
-    keys = [table[name] for name in QUESTION if name in table]
-    groups = table.groupby([*keys, table["split"] == ALL_PARTS], sort=False)[column]
+def adjusted_by_question(table: pd.DataFrame) -> pd.Series:
+    """p-values, the column "p", adjusted by Holm over the parts (splits, tasks, slices) of each question. All parts
+    together are a question by themselves."""
+    groups = table.groupby([*QUESTION, table["split"] == ALL_PARTS], sort=False)["p"]
     return groups.transform(lambda p: holm(p.to_numpy(np.float64)))
 
 
