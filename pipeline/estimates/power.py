@@ -9,16 +9,18 @@ import pandas as pd
 from scipy.optimize import bisect
 
 from pipeline.artifacts.storage import read_table
+from pipeline.axes.mcq.multiple_choice import LETTER_COUNTS, letter_variances
 from pipeline.config.params import Params
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
+from pipeline.core.retention.tasks import ALL_COLUMNS, TASKS
 from pipeline.core.statistics.sign_flips import sign_patterns
 from pipeline.estimates.prices import Prices
 from pipeline.report.claims.declared import CLAIMS, Contrast
 from pipeline.report.evaluations import Evaluations
 
 POWER, WORLDS, MOST_PAIRS = 0.8, 1000, 100
-PAIRED_BY_PROMPT = ("structured", "open")
+TESTED_BY_PAIRS = ("structured", "open", "mcq", "retention")
 
 
 @functools.cache
@@ -51,31 +53,39 @@ class Variances(NamedTuple):
 
 
 def pair_variances(recorded: Evaluations, contrast: Contrast, model: str) -> Variances:
-    """Of families, or of prompts, which are pairs themselves; NaN where none are recorded."""
-    names, metric = (contrast.own, contrast.other), contrast.metric
-    unit = "family" if contrast.axis == "structured" else "prompt_id"
-    paths = [recorded.path(contrast.axis, model, name, "per_prompt.parquet") for name in names]
-    if any(path is None for path in paths):
+    """Of families; of prompts or items, which are pairs themselves; of answers, for their positions. NaN where none are
+    recorded."""
+    axis, metric, names = contrast.axis, contrast.metric, (contrast.own, contrast.other)
+    paths = [recorded.path(axis, model, name, "per_prompt.parquet") for name in names]
+    units = [recorded.by_unit(axis, contrast.split, metric, model, name) for name in names]
+    if None in paths or (axis != "mcq" and any(values is None for values in units)):
         return Variances(math.nan, math.nan)
-    tables = [read_table(path, ["prompt_id", unit, "split"]) for path in paths]
-    if any(metric not in table for table in tables):
-        return Variances(math.nan, math.nan)
-    own, other = (table.set_index("prompt_id", drop=False) for table in tables)
-    own = own[own["split"] == contrast.split]
+    if axis == "mcq":
+        letters = [read_table(path, LETTER_COUNTS)[LETTER_COUNTS].sum().to_numpy() for path in paths]
+        return Variances(float(letter_variances(np.array(letters)).sum()), 0.0)
+    if axis != "structured":
+        own, other = units
+        return Variances(float((np.log10(own / other) if contrast.log_ratio else own - other).var()), 0.0)
+    tables = [read_table(path, ["prompt_id", "family", "split", metric]) for path in paths]
+    own, other = (table[table["split"] == contrast.split].set_index("prompt_id") for table in tables)
     difference = np.log10(own[metric] / other[metric]) if contrast.log_ratio else own[metric] - other[metric]
-    groups = difference.dropna().groupby(own[unit])
+    groups = difference.dropna().groupby(own["family"])
     means, within = groups.mean(), np.nan_to_num(groups.var().mean())
     return Variances(max(means.var() - within / groups.size().mean(), 0.0), within)
 
 
 def power_table(recorded: Evaluations, params: Params, prices: Prices) -> pd.DataFrame:
-    """By contrast of the claims on numbers and texts, the smallest effects, margin included: of one model, with twice
-    the prompts, and of the mean over all models where these differ by chance alone."""
+    """By contrast of the claims, the smallest effects, margin included: of one model, with twice the prompts, items or
+    answers, and of the mean over all models where these differ by chance alone."""
     model, rows = recorded.metrics["model"].iloc[0], []
 
     @functools.cache
     def sizes(axis: str, split: str) -> tuple[int, float]:
-        """Pairs of this experiment, and prompts in each."""
+        """Pairs of this experiment, and prompts in each; answers of the one request for positions."""
+        if axis == "mcq":
+            return params.generate.mcq.num_samples, 1.0
+        if axis == "retention":
+            return TASKS[ALL_COLUMNS[split][0]].items, 1.0
         if axis != "structured":
             return len(prices.texts(axis)), 1.0
         chosen = getattr(params.prompts, f"{split}_selection")
@@ -83,8 +93,11 @@ def power_table(recorded: Evaluations, params: Params, prices: Prices) -> pd.Dat
         families = len({prompt.family for prompt in asked})
         return families, len(asked) / max(families, 1) or 1.0
 
-    for contrast in (each for claim in CLAIMS for each in claim.contrasts if each.axis in PAIRED_BY_PROMPT):
-        variances, (pairs, prompts) = pair_variances(recorded, contrast, model), sizes(contrast.axis, contrast.split)
+    for contrast in (each for claim in CLAIMS for each in claim.contrasts if each.axis in TESTED_BY_PAIRS):
+        variances = pair_variances(recorded, contrast, model)
+        if math.isnan(variances.between) or contrast.beyond:
+            continue
+        pairs, prompts = sizes(contrast.axis, contrast.split)
         one = variances.deviation(prompts)
         # Twice the prompts are more in each family, or more pairs.
         more = (2, 1) if contrast.axis == "structured" else (1, 2)

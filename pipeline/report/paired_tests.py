@@ -8,7 +8,7 @@ import pandas as pd
 
 from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.condition_tests import adjusted_by_question, comparison_verdict
+from pipeline.core.statistics.condition_tests import QUESTION, comparison_verdict, holm
 from pipeline.core.statistics.sign_flips import sign_flip_effect
 from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.table import Table, interval_text, number_text, probability_text, records_table
@@ -52,7 +52,7 @@ def paired_tests(
             records.append(record)
     table = pd.DataFrame(records)
     if records:
-        table["p_adjusted"] = adjusted_by_question(table)
+        table["p_adjusted"] = table.groupby([*QUESTION], sort=False)["p"].transform(holm)
         table["verdict"] = [
             "cannot tell"
             if row.nothing_to_lose

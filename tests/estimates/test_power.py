@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipeline.axes.mcq.multiple_choice import LETTER_COUNTS
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.sign_flips import sign_flip_effect
 from pipeline.estimates.power import pair_variances, smallest_shift
@@ -43,3 +44,22 @@ def test_the_deviation_follows_the_prompts_of_a_family(tmp_path):
         assert pair_variances(recorded, contrast, "m").deviation(prompts) == pytest.approx(expected, rel=0.05)
     missing = Contrast("structured", PIT, "ood", "hard", "base", "lower")
     assert math.isnan(pair_variances(recorded, missing, "m").deviation(1))
+
+
+def test_items_and_answers_are_pairs_themselves(tmp_path):
+    """Of 500 items 100 are lost; of answers 70% are on one letter, or 50% and 40% on two."""
+    right = np.arange(500) % 5 > 0
+    for condition, lost, counts in (("base", 0, [10, 70, 10, 10]), ("soft", right < 1, [50, 5, 40, 5])):
+        items = pd.DataFrame({"split": "tinyMMLU", "item": range(500), "value": 1.0 - lost})
+        rows = [metric_row("retention", "m", condition, "tinyMMLU", "accuracy", 0.5)]
+        write_fabricated(tmp_path, rows, per_prompt=items)
+        letters = pd.DataFrame([dict(zip(LETTER_COUNTS, counts, strict=True))])
+        rows = [metric_row("mcq", "m", condition, "mcq", "mcq_total_variation", 0.5)]
+        write_fabricated(tmp_path, rows, per_prompt=letters)
+    recorded = read_evaluations(tmp_path)
+    found = {
+        split: pair_variances(recorded, Contrast(axis, metric, split, "soft", "base", "lower"), "m").deviation(1) ** 2
+        for axis, split, metric in (("retention", "tinyMMLU", "accuracy"), ("mcq", "mcq", "mcq_total_variation"))
+    }
+    assert found["tinyMMLU"] == pytest.approx(0.2 * 0.8 * 500 / 499)
+    assert found["mcq"] == pytest.approx(0.7 * 0.3 + 0.9 * 0.1)

@@ -8,13 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from pipeline.core.statistics.sign_flips import Effect
 from pipeline.report.claims.decide import Evidence, clopper_pearson, decide, side, together
 from pipeline.report.claims.declared import CLAIMS, PIT, Contrast
-from pipeline.report.claims.table import claims_records, effects_by_model, same_prompts
-from pipeline.report.evaluations import read_evaluations
+from pipeline.report.claims.table import between_models, claims_records, effects_by_model, same_prompts
+from pipeline.report.evaluations import Evaluations, read_evaluations
 from tests.conftest import ROOT
+from tests.report.conftest import metric_frame, metric_row
 
 RECORDED = ROOT / "results/laptop_longer/seed_0"
 
@@ -112,6 +114,55 @@ def test_a_loss_beyond_other_tasks_is_of_mean_changes():
         assert (effect.p <= 0.05) == (not effect.ci_low <= 0 <= effect.ci_high)
         rejected += effect.p <= 0.05
     assert 0.02 < rejected / 400 < 0.08
+
+
+def test_arithmetic_is_lost_by_some_models_more_than_by_others():
+    """Every second of eight models loses .3 of its answers; or each loses .15."""
+    (contrast,) = [each for claim in CLAIMS for each in claim.contrasts if each.quantifier == "differ"][:1]
+    rng, rows = np.random.default_rng(0), []
+    for losses in ([0.3, 0.0] * 4, [0.15] * 8):
+        runs = {}
+        for model, loss in enumerate(losses):
+            base = pd.Series(rng.random(400) < 0.6, dtype=float)
+            own = base * (rng.random(400) >= loss / 0.6)
+            scores = {"base": base, contrast.own: own}
+            runs[f"m{model}"] = [SimpleNamespace(by_unit=lambda *labels, scores=scores: scores[labels[4]])]
+        rows.append(between_models(runs, contrast, 0))
+    assert [row["verdict"] for row in rows] == ["holds", "open"]
+    assert rows[0]["estimate"] == pytest.approx(0.16, abs=0.03) and rows[1]["estimate"] < 0.03
+    assert between_models({"m0": runs["m0"]}, contrast, 0) == {"verdict": "not run"}
+
+
+def test_changes_of_which_only_intervals_are_recorded():
+    """As of bits per byte: soft fell by .10 +- .02 and .14 +- .04 in two runs, hard rose by .01 +- .01."""
+    runs = []
+    for change, half in ((-0.10, 0.02), (-0.14, 0.04)):
+        rows = []
+        for condition, moved, width in (("base", 0, math.nan), ("soft", change, half), ("hard", 0.01, 0.01)):
+            row = metric_row("paloma", "m", condition, "all", "bits_per_byte", 1 + moved)
+            ends = (moved - width, moved + width)
+            rows.append(row | {"change": moved, "change_low": ends[0], "change_high": ends[1]})
+        runs.append(Evaluations(metric_frame(rows), pd.DataFrame(), {}, {}))
+    for own, other, centre, width in (("soft", "base", -0.12, 0.03), ("soft", "hard", -0.13, 0.04)):
+        effect = effects_by_model({"m": runs}, Contrast("paloma", "bits_per_byte", "all", own, other, "lower"), 0)
+        effect = effect["m"].effect
+        assert effect.estimate == pytest.approx(centre)
+        assert (effect.ci_low, effect.ci_high) == pytest.approx((centre - width, centre + width))
+        assert effect.p == pytest.approx(2 * stats.norm.sf(-centre / (width / 1.95996)), rel=1e-3)
+    barely = [
+        Evaluations(
+            metric_frame([dict(row, change_high=end) for row in runs[0].metrics.to_dict("records")]),
+            pd.DataFrame(),
+            {},
+            {},
+        )
+        for end in (0.001, -0.001)
+    ]
+    found = [
+        effects_by_model({"m": [run]}, Contrast("paloma", "bits_per_byte", "all", "soft", "base", "lower"), 0)["m"]
+        for run in barely
+    ]
+    assert [each.effect.p <= 0.05 for each in found] == [False, True]
 
 
 def test_what_does_not_fit_is_left_out_by_name():

@@ -43,15 +43,12 @@ def total_variation_floor(size: int) -> float:
     return float(letters / 2 * (distances * stats.binom.pmf(values, size, 1 / letters)).sum())
 
 
-def _standard_errors(own: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Of differences of total variation from uniform, float64[R] of int[R, K] each: the distance is the mass on the
+def letter_variances(counts: np.ndarray) -> np.ndarray:
+    """Of one answer's part in the total variation of int[R, K] answers, float64[R]: the distance is the mass on the
     letters above their share, less a constant."""
-    variance = np.zeros(len(own))
-    for counts in (own, other):
-        size = counts.sum(axis=1)
-        above = np.where(counts > size[:, None] * UNIFORM, counts, 0).sum(axis=1) / size
-        variance += above * (1 - above) / size
-    return np.sqrt(variance)
+    size = counts.sum(axis=1)
+    above = np.where(counts > size[:, None] * UNIFORM, counts, 0).sum(axis=1) / size
+    return above * (1 - above)
 
 
 def total_variation_effect(own: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> Effect:
@@ -68,7 +65,8 @@ def total_variation_effect(own: np.ndarray, other: np.ndarray, rng: np.random.Ge
     dealt = rng.multivariate_hypergeometric(own + other, sizes[0], size=PATTERNS)
     first, second = np.concatenate([own[None], dealt]), np.concatenate([other[None], own + other - dealt])
     differences = total_variations(first) - total_variations(second)
-    errors = np.maximum(_standard_errors(first, second), 1e-9)
+    variances = letter_variances(first) / sizes[0] + letter_variances(second) / sizes[1]
+    errors = np.maximum(np.sqrt(variances), 1e-9)
     centred = differences / errors
     centre = float(centred[1:].mean())
     # Equal statistics of other letters differ by rounding.

@@ -9,7 +9,6 @@ import pandas as pd
 
 from pipeline.core.retention.irt import SCENARIOS, IrtScenario, bootstrap_performance, estimate_performance
 from pipeline.core.retention.tasks import ALL_COLUMNS, COLUMNS
-from pipeline.core.statistics.condition_tests import ALL_PARTS
 from pipeline.core.statistics.summarise import Statistic, mean_of, share_of
 
 GSM8K_COLUMNS = ("tinyGSM8k (flexible)", "tinyGSM8k (strict)", "GSM8K (flexible)", "GSM8K (strict)")
@@ -52,11 +51,11 @@ def split_statistics(
     for column in columns:
         statistic_of = mean_of if ALL_COLUMNS[column][1] in CONTINUOUS_METRICS else share_of
         splits[column] = [column], {"accuracy": statistic_of(column)}
-    splits[ALL_PARTS] = members, {"accuracy": mean_over(members, by_irt=False)}
+    splits["all"] = members, {"accuracy": mean_over(members, by_irt=False)}
     for split, (own, statistics) in splits.items():
         if own[0] in COLUMNS:
             statistics["gp_irt"] = mean_over(own, by_irt=True)
-            if split == ALL_PARTS:
+            if split == "all":
                 twice = [column for column in columns if column in COLUMNS]
                 statistics["gp_irt_paper_mean"] = mean_over(twice, by_irt=True)
     return splits

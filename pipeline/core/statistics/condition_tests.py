@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 
 SSOT_PAIRS = (("ssot", "base"), ("ssot", "soft"))
 """Tests of String Seed of Thought: the condition tested, and the condition that it is tested against."""
@@ -14,8 +13,7 @@ TESTED = ("pit_wasserstein_1_all_answers", "logit_kl_nats", "logit_kl_rounded_la
 """Per-prompt metrics that are tested, all better where lower; the first is the primary one, as it is always defined."""
 QUESTION = ("model", "metric", "condition", "against")
 """What names a question. Holm's correction is over its parts (splits, tasks, slices), on every axis."""
-ALL_PARTS = "all"
-"""Split of all parts together: a question by itself, which is not corrected."""
+HETEROGENEITY_PERMUTATIONS = 1_999
 Direction = Literal["lower", "higher"]
 Verdict = Literal["better", "worse", "no relevant difference", "cannot tell", "undefined"]
 
@@ -29,6 +27,27 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     adjusted = np.empty_like(filled)
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return np.where(np.isnan(p_values), np.nan, adjusted)
+
+
+def heterogeneity(changes: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
+    """Whether the mean changes of models differ by more than chance: their standard deviation beyond it (DerSimonian
+    and Laird), and the p of Cochran's Q. ``changes``: float64[models, items], each model on the same items.
+
+    Q is the sum of squared deviations of the models' means over their mean squared standard error, and its p from
+    permuting the changes of every item among the models: they may be, where all models change alike.
+    """
+    models, items = changes.shape
+
+    def between_and_within(values: np.ndarray) -> tuple[float, float]:
+        return values.mean(axis=1).var(ddof=1), values.var(axis=1, ddof=1).mean() / items
+
+    def q(between: float, within: float) -> float:
+        return (models - 1) * between / within if within else 0.0
+
+    observed = between_and_within(changes)
+    permuted = (q(*between_and_within(rng.permuted(changes, axis=0))) for _ in range(HETEROGENEITY_PERMUTATIONS))
+    exceeding = sum(other >= q(*observed) - 1e-9 for other in permuted)
+    return math.sqrt(max(observed[0] - observed[1], 0.0)), (exceeding + 1) / (HETEROGENEITY_PERMUTATIONS + 1)
 
 
 def comparison_verdict(
@@ -49,13 +68,6 @@ def comparison_verdict(
     if p_adjusted <= significance and (high < -beyond or low > beyond):
         return "better" if (low > beyond) == (better == "higher") else "worse"
     return "no relevant difference" if -within < low and high < within else "cannot tell"
-
-
-def adjusted_by_question(table: pd.DataFrame) -> pd.Series:
-    """p-values, the column "p", adjusted by Holm over the parts (splits, tasks, slices) of each question. All parts
-    together are a question by themselves."""
-    groups = table.groupby([*QUESTION, table["split"] == ALL_PARTS], sort=False)["p"]
-    return groups.transform(lambda p: holm(p.to_numpy(np.float64)))
 
 
 def method_pairs(conditions: Sequence[str]) -> list[tuple[str, str]]:

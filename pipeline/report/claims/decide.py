@@ -115,16 +115,7 @@ def together(rows: Sequence[dict[str, Any]], sides: Sequence[Mapping[str, int]])
     share = clopper_pearson(holding, len(models))
     first = next((v for v in ("contradicted", "not run", *verdicts) if v in verdicts and v != "holds"), "holds")
     verdict = "open" if first == "kept" else first
-    return {
-        **{
-            "n_models": len(models),
-            "own": math.nan,
-            "other": math.nan,
-            "estimate": math.nan,
-            "ci_low": math.nan,
-            "ci_high": math.nan,
-        },
-        **{"holds": holding, "against": against, "open": len(models) - holding - against},
-        **{"share_low": share[0], "share_high": share[1]},
-        **{"p": float(np.max([row["p"] for row in rows])), "p_method": "largest", "verdict": verdict},
-    }
+    unknown = dict.fromkeys(("own", "other", "estimate", "ci_low", "ci_high"), math.nan)
+    counts = {"holds": holding, "against": against, "open": len(models) - holding - against}
+    decided = {"p": float(np.max([row["p"] for row in rows])), "p_method": "largest", "verdict": verdict}
+    return {"n_models": len(models), **unknown, **counts, "share_low": share[0], "share_high": share[1], **decided}

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
-Quantifier = Literal["mean", "most", "some", "kept", "within"]
+Quantifier = Literal["mean", "most", "some", "kept", "within", "differ"]
 
 
 @dataclass(frozen=True)
 class Contrast:
     """One condition less another on a metric; ``quantifier`` says of what a claim is: the mean over models, most
-    models, some model, a change within the margin, or a mean within ``bounds``."""
+    models, some model, a change within the margin, a mean within ``bounds``, or that models differ."""
 
     axis: str
     metric: str
@@ -177,11 +177,12 @@ CLAIMS = (
     ),
     Claim(
         "C14",
-        "Arithmetic is lost, more than other tasks, and less of it by hard",
+        "Arithmetic is lost, more than other tasks, by model, and less of it by hard",
         [
             *_tasks(["GSM8K (flexible)"], _LOST, margin=ACCURACY_MARGIN),
             *_tasks(["GSM8K (flexible)"], _LOST, beyond=_OTHER_TASKS),
             *_tasks(["GSM8K (flexible)"], [("hard", "soft")]),
+            *_tasks(["GSM8K (flexible)"], _AGAINST_BASE, quantifier="differ"),
         ],
         "Table 21: substantially",
     ),

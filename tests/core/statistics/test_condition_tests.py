@@ -2,10 +2,11 @@
 
 import math
 
-import pandas as pd
+import numpy as np
 import pytest
+from scipy import stats
 
-from pipeline.core.statistics.condition_tests import adjusted_by_question, comparison_verdict, holm
+from pipeline.core.statistics.condition_tests import comparison_verdict, heterogeneity, holm
 
 
 def test_holm_by_hand():
@@ -38,8 +39,16 @@ def test_verdicts(interval, p, margin, floor_difference, expected):
     assert comparison_verdict(interval, p, 0.05, margin, floor_difference, "higher") == other
 
 
-def test_holms_rule_is_over_the_parts_of_a_question():
-    rows = [("m", "ood", "soft", 0.03), ("m", "unseen", "soft", 0.001), ("m", "all", "soft", 0.04)]
-    rows += [("n", "ood", "soft", 0.02), ("m", "ood", "hard", 0.02)]
-    table = pd.DataFrame(rows, columns=["model", "split", "condition", "p"]).assign(metric="x", against="base")
-    assert adjusted_by_question(table).tolist() == pytest.approx([0.03, 0.002, 0.04, 0.02, 0.02])
+def test_models_whose_changes_differ():
+    """Changes of items that all models share take no part, so p is that of the rest, by the law of Cochran's Q."""
+    rng = np.random.default_rng(0)
+    shared, spread = rng.normal(0, 2, 300), rng.normal(0, 1, 8)
+    for size in (0.0, 0.05, 0.1, 0.3):
+        noise = rng.normal(0, 1, (8, 300))
+        deviation, p = heterogeneity(size * spread[:, None] + noise, rng)
+        means, errors = noise.mean(axis=1) + size * spread, noise.var(axis=1, ddof=1).mean() / 300
+        q = ((means - means.mean()) ** 2).sum() / errors
+        assert p == pytest.approx(stats.chi2.sf(q, 7), abs=0.03)
+        assert deviation == pytest.approx(math.sqrt(max(errors * (q / 7 - 1), 0)))
+    found = [heterogeneity(shared + rng.normal(0, 1, (8, 300)), rng)[1] for _ in range(20)]
+    assert 0.3 < np.mean(found) < 0.7
