@@ -9,7 +9,7 @@ LAPTOP = $(or $(filter laptop%,$(EXPERIMENT)),laptop)
 unexport PYTHONDONTWRITEBYTECODE
 # A variable that no target knows, e.g. `condition` for CONDITION, would be ignored: make would do something else.
 VARIABLES = EXPERIMENT OVERRIDES PORT WORKERS JOBS GPUS ARGS SWEEP RESULTS BENCHMARKS REPEATS MODEL_ARGUMENTS TABLE ROW \
-  COLUMN MODULES MODEL METHOD CONDITION PROMPT LAW N ALL SOURCE BENCHMARK SHELL LAUNCHER
+  COLUMN MODULES MODEL METHOD CONDITION PROMPT LAW N ALL TABLES SOURCE BENCHMARK SHELL LAUNCHER
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 UNKNOWN := $(firstword $(filter-out $(VARIABLES) MAKE%,$(GIVEN)))
 NEAREST = import difflib, sys; near = difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1, 0); print(*near)
@@ -52,11 +52,13 @@ repro: check-params  ## run what is out of date (JOBS=4 GPUS=0,1,2,3; LAUNCHER=s
 	@$(if $(filter-out slurm,$(LAUNCHER)),$(error LAUNCHER=$(LAUNCHER): slurm is known))
 	@$(RUN) $(if $(LAUNCHER),python -m pipeline.runs.slurm submit $(ARGS),JOBS=$(JOBS) GPUS=$(GPUS) scripts/repro.sh)
 
-tables:  ## the report of what was evaluated (ALL=1, SWEEP=..., RESULTS=results/laptop)
+tables:  ## the report of what was evaluated (ALL=1, TABLES=paper, SWEEP=..., RESULTS=results/laptop)
+	@$(if $(filter-out paper,$(TABLES)),$(error TABLES=$(TABLES): paper is known))
 	@$(RUN) $(if $(SWEEP),python -m pipeline.sweep.tables $(SWEEP) $(ARGS), \
 	  $(if $(RESULTS),A=$(RESULTS) R=reports/$(notdir $(RESULTS)) P=$(RESULTS)/params.yaml,$(ROOTS) && P=params.yaml) && \
 	  python -m pipeline.stages.report --params $$P --evals $$A/evals \
-	  --prompts $$A/prompts/unseen.parquet $$A/prompts/ood.parquet --adapters $$A/adapters --metrics $$R/metrics.csv$(if $(ALL), && cat $$R/tables/*.md))
+	  --prompts $$A/prompts/unseen.parquet $$A/prompts/ood.parquet --adapters $$A/adapters --metrics $$R/metrics.csv$(if $(ALL), && cat $$R/tables/*.md) \
+  $(if $(TABLES), && python -m pipeline.report.paper_layout $$R/metrics.csv))
 
 claims:  ## what the paper claims, and what these models show (RESULTS="results/a results/b")
 	@$(RUN) $(ROOTS) && python -m pipeline.report.claims $(or $(RESULTS),$$A)

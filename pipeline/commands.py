@@ -192,6 +192,10 @@ def _embedded_model(parser: CommandParser) -> None:
     parser.add_argument("--output", type=Path, required=True, help="checkpoint directory to write")
 
 
+def _paper_layout(parser: CommandParser) -> None:
+    parser.add_argument("metrics", type=Path, help="metrics.csv of a report")
+
+
 COMMANDS: dict[str, Callable[[CommandParser], None]] = {
     "pipeline.compose": _compose,
     "pipeline.sample": _sample,
@@ -201,6 +205,7 @@ COMMANDS: dict[str, Callable[[CommandParser], None]] = {
     "pipeline.sweep": _sweep,
     "pipeline.sweep.tables": _sweep_tables,
     "pipeline.report.claims": _claims,
+    "pipeline.report.paper_layout": _paper_layout,
     "pipeline.runs.costs": _costs,
     "pipeline.runs.trace": _trace,
     "pipeline.runs.parallel": _parallel,
