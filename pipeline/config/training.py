@@ -124,13 +124,23 @@ def merged_settings(section: Mapping[str, Any], values: Mapping[str, Any]) -> di
     return {**section, **values, **nested}
 
 
+Device = Literal["none", "gpu", "shards", "training"]
+"""What a stage runs in: no process with a GPU, one, ``distributed.shards`` or ``distributed.num_processes``."""
+
+
 @dataclass(frozen=True, config=STRICT)
 class DistributedConfig:
-    """Processes of a training run. Does not change the adapter beyond rounding; not part of its identity."""
+    """Processes of a run. Does not change adapters beyond rounding, nor answers; not part of their identity."""
 
     strategy: Literal["single", "ddp", "fsdp"]
     """One process; a copy of the base model in each process; or its layers shared out among them."""
     num_processes: PositiveInt
+    shards: PositiveInt = 1
+    """Processes of a stage that samples or scores, each with a GPU and a share of the prompts."""
+
+    def processes(self, device: Device) -> int:
+        """How many processes with a GPU each a stage runs in."""
+        return {"none": 0, "gpu": 1, "shards": self.shards, "training": self.num_processes}[device]
 
     @model_validator(mode="after")
     def _single_is_one(self) -> "DistributedConfig":

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from pipeline.config.training import Device
 from pipeline.estimates.cost import Cost
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ class Stage:
     parameters: tuple[str, ...] = ()  # dotted keys of params.yaml that its result depends on
     free_parameters: tuple[str, ...] = ()  # keys that it may read as well, which change no result beyond rounding
     keeps: bool = True  # whether a run that fails leaves the outputs of the last one
-    device: Literal["none", "gpu", "training"] = "none"
-    """With "gpu" a model runs in one process, with "training" in ``distributed.num_processes``."""
+    device: Device = "none"
     cost: "Callable[[Prices, Row], Cost] | None" = None
     parts: tuple["Stage", ...] = ()
     """What it does one after the other in one process; DVC knows the whole stage alone. A part has parameters, outputs

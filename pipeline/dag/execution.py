@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import inspect
+import itertools
 import os
 import shutil
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import LABEL, read_json, require, table_metadata, write_table
@@ -34,11 +35,35 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class Shard(NamedTuple):
+    """One of several processes that share the work of a stage."""
+
+    rank: int
+    count: int
+
+    def share(self, items: Mapping[str, Any]) -> dict[str, Any]:
+        """What this process does of items: the same for the same items, neighbours together."""
+        size = len(items)
+        places = range(self.rank * size // self.count, (self.rank + 1) * size // self.count)
+        return dict(itertools.islice(items.items(), places.start, places.stop))
+
+
+class ShareDone(Exception):
+    """A process has computed its share of a part, which another will write."""
+
+
 class StageRun:
     """One run of a stage, of a row of its table, as ``main`` sees it; ``replaced`` are other paths by name."""
 
-    def __init__(self, stage: Stage, row: Row, params: Params, replaced: Mapping[str, Any] | None = None):
-        self.stage, self.row, self._params = stage, row, params
+    def __init__(
+        self,
+        stage: Stage,
+        row: Row,
+        params: Params,
+        replaced: Mapping[str, Any] | None = None,
+        shard: Shard | None = None,
+    ):
+        self.stage, self.row, self._params, self.shard = stage, row, params, shard
         # Counts from here on: some stages make the record only when their work is done.
         self._usage = Usage()
         self.names = {**stage.constants, **{name: row[name] for name in stage.chosen_by}}
@@ -146,7 +171,8 @@ class StageRun:
         of one identity that cannot continue other work of it. Raises BusyError where another process does the same.
         """
         own = self.unfinished.with_name(f"{self.unfinished.name}{suffix}")
-        with exclusive(own.parent, self.title):
+        place = own.parent.with_name(f"{own.parent.name}-{self.shard.rank}") if self.shard else own.parent
+        with exclusive(place, self.title):
             if not own.exists() and (others := sorted(own.parent.glob("*"))):
                 print(
                     f"{others[-1]} is unfinished work of other code, parameters or inputs: starting anew in {own}. "
@@ -191,8 +217,25 @@ def execute(run: StageRun) -> None:
     main(**{name: offered[name] for name in inspect.signature(main).parameters if name in offered})
 
 
+def _compute_share(run: StageRun, shard: Shard) -> None:
+    """Compute a process's share of each part that can begin, into its unfinished work; whoever runs the stage by itself
+    afterwards finds all of it, and says what failed."""
+    to_make: set[Path] = set()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[shard.rank] if visible else str(shard.rank)
+    with keep_last_model():
+        for part in (StageRun(*each, run._params, shard=shard) for each in parts_of(run.stage, run.row, run._params)):
+            if to_make & set(part.inputs) or not part.is_done():
+                to_make.update(part.outputs)
+                if not to_make & set(part.inputs):
+                    with contextlib.suppress(ShareDone, ModelError, UnavailableError):
+                        execute(part)
+
+
 def run_parts(run: StageRun) -> None:
     """Do the parts of a stage that are not done; what the model cannot do, or is off, leaves artifacts that say so."""
+    if DIRECTORY in os.environ:
+        return _compute_share(run, Shard(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])))
     parts = parts_of(run.stage, run.row, run._params)
     with keep_last_model():
         for part in (StageRun(part, row, run._params) for part, row in parts):
@@ -227,12 +270,13 @@ def command_line() -> None:
 
     def start() -> None:
         run = find_run(options.stages, load_params(options.params), options.chosen, options.paths)
-        processes = run._params.distributed.num_processes if run.stage.device == "training" else 1
+        processes = run._params.distributed.processes(run.stage.device)
         # Processes that somebody else started (torchrun, srun) run the stage as they are.
-        if processes == 1 or "WORLD_SIZE" in os.environ:
-            execute(run)
-        else:
+        several = processes > 1 and "WORLD_SIZE" not in os.environ
+        if several:
             launch(module, sys.argv[1:], processes)
+        if not several or run.stage.device == "shards":
+            execute(run)
 
     if DIRECTORY in os.environ:
         run_launched(start)

@@ -1,4 +1,4 @@
-"""Starts a training stage with torchrun in several processes; the first failure ends them all and is shown once."""
+"""Starts a stage with torchrun in several processes; the first failure ends them all and is shown once."""
 
 import logging
 import os
@@ -37,13 +37,12 @@ def launch(module: str, arguments: Sequence[str], num_processes: int) -> None:
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-    if 0 < torch.cuda.device_count() < num_processes:
-        raise ConfigError(
-            f"distributed.num_processes is {num_processes}, but this machine has {torch.cuda.device_count()} GPUs"
-        )
+    if 0 < (gpus := torch.cuda.device_count()) < num_processes:
+        raise ConfigError(f"distributed: {num_processes} processes need as many GPUs, but this machine has {gpus}")
     # The agent logs a table of a failure without its reason.
     logging.disable(logging.CRITICAL)
-    with tempfile.TemporaryDirectory(prefix="training.") as directory:
+    environment = dict(os.environ)
+    with tempfile.TemporaryDirectory(prefix="launch.") as directory:
         os.environ |= {DIRECTORY: directory, LAUNCHER: str(os.getpid()), **thread_share(num_processes)}
         hidden = ",".join(f"{rank}:3" for rank in range(1, num_processes))
         options = ["--standalone", f"--nproc-per-node={num_processes}", f"--log-dir={directory}"]
@@ -55,6 +54,9 @@ def launch(module: str, arguments: Sequence[str], num_processes: int) -> None:
         except ChildFailedError as failed:
             exit_codes = {rank: failure.exitcode for rank, failure in failed.failures.items()}
             _raise_failure(Path(directory), exit_codes, num_processes)
+        finally:
+            for name in os.environ.keys() - environment.keys():
+                del os.environ[name]
 
 
 def _raise_failure(directory: Path, exit_codes: dict[int, int], num_processes: int) -> NoReturn:

@@ -24,6 +24,7 @@ from pipeline.command import RESUMES, run_command
 from pipeline.commands import parse_arguments
 from pipeline.compose import check
 from pipeline.config.params import Params, load_params
+from pipeline.config.training import DistributedConfig
 from pipeline.dag.graph import StageGraph, stages_out_of_date
 from pipeline.dag.launch import thread_share
 from pipeline.dag.tables import why_off
@@ -75,13 +76,13 @@ class Runner:
         pending: Collection[str],
         jobs: int,
         gpus: Collection[int] | None,
-        processes: int,
+        distributed: DistributedConfig,
         off: Collection[str] = (),
     ):
         """``off`` are stages that only say so: those that are ready run in one DVC process."""
         self._graph, self._off, self._jobs = graph, off, jobs
         self._free_gpus = None if gpus is None else sorted(gpus)
-        self._gpus_by_device = {"none": 0, "gpu": 1, "training": processes}
+        self._distributed = distributed
         self.waiting = [name for name in graph.closure(pending) if name in pending]
         self.running: dict[str, Running] = {}
         self.done: list[str] = []
@@ -97,7 +98,7 @@ class Runner:
             if len(self._processes) >= self._jobs:
                 return
             device = "none" if name in self._off else self._graph[name].stage.device
-            count, gpus = self._gpus_by_device[device], list[int]()
+            count, gpus = self._distributed.processes(device), list[int]()
             environment = thread_share(self._jobs * max(count, 1))
             if self._free_gpus is not None:
                 if count and (reserved or len(self._free_gpus) < count):
@@ -191,13 +192,11 @@ def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
     with exclusive(Path(".dvc/tmp/parallel"), "pipeline.runs.parallel"):
         remove_broken_rwlock(Path())
         params, graph, stale = plan_of(targets)
-        processes = params.distributed.num_processes
-        if gpus is not None and len(gpus) < processes:
-            raise ConfigError(
-                f"--gpus names {len(gpus)} GPUs; distributed.num_processes needs {processes} for training"
-            )
+        for key in ("num_processes", "shards"):
+            if gpus is not None and len(gpus) < (needed := getattr(params.distributed, key)):
+                raise ConfigError(f"--gpus names {len(gpus)} GPUs; distributed.{key} needs {needed}")
         off = {name for name in graph if why_off(graph[name].stage, params)}
-        runner = Runner(graph, stale, jobs, gpus, processes, off)
+        runner = Runner(graph, stale, jobs, gpus, params.distributed, off)
         runner.run()
     done, failed, skipped = map(len, (runner.done, runner.failed, runner.skipped))
     print(f"{done} done, {failed} failed, {skipped} skipped", file=sys.stderr)

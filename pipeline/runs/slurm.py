@@ -14,6 +14,7 @@ from pathlib import Path
 from pipeline.command import RESUMES, Terminated, run_command
 from pipeline.commands import parse_arguments
 from pipeline.config.params import load_params
+from pipeline.config.training import DistributedConfig
 from pipeline.dag.graph import StageGraph
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.runs.dvc_process import GRACE_SECONDS, last_error, start_dvc, wait_for
@@ -40,14 +41,15 @@ def queued() -> dict[str, tuple[str, str]]:
     return {name: (job, state) for job, state, name, directory in jobs if Path(directory).resolve() == Path.cwd()}
 
 
-def submit(graph: StageGraph, stale: set[str], processes: int, options: str, gpu_option: str) -> None:
+def submit(graph: StageGraph, stale: set[str], distributed: DistributedConfig, options: str, gpu_option: str) -> None:
     """A job for each stage of ``stale`` that has none, behind the jobs of what it reads."""
     there = {name: job for name, (job, _) in queued().items()}
     # Slurm does not make the directory of a job's output.
     LOGS.mkdir(parents=True, exist_ok=True)
-    jobs, gpus = dict(there), {"none": 0, "gpu": 1, "training": processes}
+    jobs = dict(there)
     for name in (name for name in graph.closure(stale) if name in stale - set(there)):
-        count, needed = gpus[graph[name].stage.device], [jobs[each] for each in graph.upstream(name) if each in jobs]
+        count = distributed.processes(graph[name].stage.device)
+        needed = [jobs[each] for each in graph.upstream(name) if each in jobs]
         sent = ["sbatch", "--parsable", "--requeue", f"--signal=B:USR1@{GRACE_SECONDS:.0f}", f"--job-name={name}"]
         sent += [f"--output={log_of(name)}", "--open-mode=append", *shlex.split(options)]
         sent += [gpu_option.format(count)] if count and gpu_option else []
@@ -90,7 +92,7 @@ def main(command: str, names: list[str], options: str, gpu_option: str) -> None:
         return run(*names)
     if command == "submit":
         params, graph, stale = plan_of(names)
-        return submit(graph, stale, params.distributed.num_processes, options, gpu_option)
+        return submit(graph, stale, params.distributed, options, gpu_option)
     # DVC cannot be asked while a stage writes.
     graph, jobs = StageGraph(load_params(Path("params.yaml"))), queued()
     wanted = graph.closure(graph.select(names) if names else list(graph))

@@ -94,10 +94,10 @@ def find_documents(root: Path, slices: Sequence[str], split: str, max_per_slice:
     return found
 
 
-def document_chunks(file: DocumentFile, skip: int, chunk_bytes: int) -> Iterator[list[str]]:
-    """The file's documents behind the first ``skip``, in lists of ``chunk_bytes`` bytes or more, but for the last."""
+def document_chunks(file: DocumentFile, start: int, end: int, chunk_bytes: int) -> Iterator[list[str]]:
+    """The file's documents from ``start`` to before ``end``, in lists of ``chunk_bytes`` or more, but for the last."""
     texts, size = [], 0
-    for text in islice(read_documents(file.path), skip, file.num_documents):
+    for text in islice(read_documents(file.path), start, end):
         texts.append(text)
         size += len(text.encode())
         if size >= chunk_bytes:

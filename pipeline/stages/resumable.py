@@ -13,7 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from pipeline.artifacts.storage import sha256_json
-from pipeline.dag.execution import StageRun
+from pipeline.dag.execution import Shard, ShareDone, StageRun
 from pipeline.errors import ArtifactError, ModelError, storage_error
 from pipeline.record.progress import progress_bar
 
@@ -25,23 +25,36 @@ Values are what JSON can hold. The model is to be opened inside: it is called on
 
 class ResumableMap:
     """Maps items to values, each of which is computed once, whatever kills the process: a line of the file ``path`` is
-    a batch. One process at a time. ``bar`` counts ``size`` of each value. Raises ArtifactError where a line is not
-    JSON."""
+    a batch. One process at a time, or each ``shard`` with a file of its own and a share of the items, after which it
+    raises ShareDone. ``bar`` counts ``size`` of each value. Raises ArtifactError where a line is not JSON."""
 
-    def __init__(self, path: Path, bar: tqdm | None = None, size: Callable[[Any], int] = lambda value: 1):
-        self._path, self._bar, self._size = path, bar, size
+    def __init__(
+        self,
+        path: Path,
+        bar: tqdm | None = None,
+        size: Callable[[Any], int] = lambda value: 1,
+        shard: Shard | None = None,
+    ):
+        self._path = path.with_stem(f"{path.stem}-{shard.rank}") if shard else path
+        self._bar, self._size, self._shard = bar, size, shard
         self.values: dict[str, Any] = {}
-        *lines, rest = path.read_bytes().split(b"\n") if path.exists() else [b""]
-        if rest:
-            os.truncate(path, path.stat().st_size - len(rest))
+        for file in sorted(path.parent.glob(f"{path.stem}*{path.suffix}")):
+            self._read(file)
+
+    def _read(self, file: Path) -> None:
+        *lines, rest = file.read_bytes().split(b"\n")
+        # Of another process's file the rest is a line that is being written.
+        if rest and file == self._path:
+            os.truncate(file, file.stat().st_size - len(rest))
         for number, line in enumerate(lines, start=1):
             try:
                 self.values |= json.loads(line)
             except (ValueError, TypeError):
-                raise ArtifactError(f"{path}: line {number} is not JSON; delete the file to start over") from None
+                raise ArtifactError(f"{file}: line {number} is not JSON; delete the file to start over") from None
 
     def __call__(self, items: Mapping[str, Item], compute: Compute) -> list[Any]:
         """The values of ``items``, in their order. May be called again with others."""
+        items = self._shard.share(items) if self._shard else items
         missing = {key: item for key, item in items.items() if key not in self.values}
         if self._bar is not None:
             restored = sum(self._size(self.values[key]) for key in items.keys() - missing.keys())
@@ -61,6 +74,8 @@ class ResumableMap:
             self.values |= json.loads(line)
             if self._bar is not None:
                 self._bar.update(sum(map(self._size, batch.values())))
+        if self._shard:
+            raise ShareDone
         return [self.values[key] for key in items]
 
 
@@ -76,10 +91,10 @@ def resumable(
 ) -> Iterator[ResumableMap]:
     """A map with a progress bar; outputs are to be written inside the context, whose good end removes the
     unfinished work. ``suffix`` as in ``scratch``."""
-    bar |= {"desc": run.title, "unit": unit, "total": total}
+    bar |= {"desc": run.title, "unit": unit, "total": total // run.shard.count if total and run.shard else total}
     # The bar is closed before an error is said, which it would be drawn over.
     with run.scratch(suffix) as scratch, progress_bar(**bar) as shown:
-        yield ResumableMap(scratch / "values.jsonl", shown, size)
+        yield ResumableMap(scratch / "values.jsonl", shown, size, run.shard)
 
 
 def pair_scores(

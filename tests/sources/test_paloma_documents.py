@@ -64,9 +64,9 @@ def test_find_documents_and_chunks(tmp_path):
         find_documents(tmp_path, ["c"], "test", None)
     write(tmp_path / "s" / "test" / "x.jsonl.gz", "aaa", "bb", "cccc", "d", "ee")
     (file,) = find_documents(tmp_path, ["s"], "test", 4)
-    assert list(document_chunks(file, 0, 5)) == [["aaa", "bb"], ["cccc", "d"]]
-    assert list(document_chunks(file, 1, 3)) == [["bb", "cccc"], ["d"]]
-    assert list(document_chunks(file, 4, 5)) == []
+    assert list(document_chunks(file, 0, 4, 5)) == [["aaa", "bb"], ["cccc", "d"]]
+    assert list(document_chunks(file, 1, 4, 3)) == [["bb", "cccc"], ["d"]]
+    assert list(document_chunks(file, 4, 4, 5)) == []
 
 
 def test_the_project_s_own_slices():
