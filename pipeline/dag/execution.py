@@ -225,11 +225,13 @@ def _compute_share(run: StageRun, shard: Shard) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[shard.rank] if visible else str(shard.rank)
     with keep_last_model():
         for part in (StageRun(*each, run._params, shard=shard) for each in parts_of(run.stage, run.row, run._params)):
-            if to_make & set(part.inputs) or not part.is_done():
-                to_make.update(part.outputs)
-                if not to_make & set(part.inputs):
-                    with contextlib.suppress(ShareDone, ModelError, UnavailableError):
-                        execute(part)
+            waits = to_make & set(part.inputs)
+            if not waits and part.is_done():
+                continue
+            to_make.update(part.outputs)
+            if not waits:
+                with contextlib.suppress(ShareDone, ModelError, UnavailableError):
+                    execute(part)
 
 
 def run_parts(run: StageRun) -> None:
