@@ -16,6 +16,7 @@ from pipeline.config.params import Params, load_params
 from pipeline.core.prompts.structured import build_split
 from pipeline.report.evaluations import METRIC_COLUMNS, Evaluations, ReportContext
 from pipeline.report.figures.drawing import draw_all
+from tests.composition import write_changed
 from tests.conftest import ROOT
 
 PROVENANCE = {
@@ -218,8 +219,5 @@ METHODS = {
 
 def with_methods(source: Path, path: Path, *names: str) -> Params:
     """Parameters of a file with other methods, in the given order; written to ``path``."""
-    values = yaml.safe_load(source.read_text())
-    values["methods"] = {name: METHODS[name] for name in names}
-    values["conditions"] = None
-    path.write_text(yaml.safe_dump(values, sort_keys=False))
-    return load_params(path)
+    methods = {name: METHODS[name] for name in names}
+    return load_params(write_changed(source, path, methods=methods, conditions=None))

@@ -16,6 +16,7 @@ from pipeline.core.language.novelty import LIKELIHOOD_RATING_THRESHOLDS, rating
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.engines.loading.model import checkpoint_files
 from pipeline.errors import ArtifactError
+from tests.composition import write_changed
 from tests.stages.conftest import run_stage
 from tests.stand_ins.evaluators import WORDS, save_classifier, save_reward_model
 
@@ -173,8 +174,7 @@ def test_figures_of_different_evaluators_and_missing_ones_are_refused(tiny_param
     novelty.partition()
     novelty.reward()
     shutil.copytree(novelty.judged / "soft", novelty.judged / "base")
-    values = yaml.safe_load(novelty.params.read_text())
-    novelty.params.write_text(yaml.safe_dump(values | {"conditions": ["base", "soft"]}))
+    write_changed(novelty.params, novelty.params, conditions=["base", "soft"])
     metrics = novelty.evaluate()
     assert metrics["all", "utility_stand_in"]["change"] == 0
     counts = novelty.scores / "counts.json"

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from pipeline.artifacts.prompts import write_text_prompts
 from pipeline.artifacts.storage import read_json, write_table
@@ -11,6 +10,7 @@ from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import load_params
 from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.errors import ArtifactError
+from tests.composition import write_changed
 from tests.stages.conftest import run_stage
 
 REFERENCE_SIZE = 8
@@ -49,17 +49,15 @@ def evaluate(dag, prompts, scores, tmp_path):
     """Evaluate replies by condition, the same for every prompt; the last one's directory, metrics and failures."""
 
     def run(scores=scores, **replies):
-        values = yaml.safe_load(dag.params.read_text())
-        values["conditions"] = [name for name in replies if name not in BASELINES]
+        changes = {f"generate__{name}__enabled": name in replies for name in BASELINES}
+        changes["conditions"] = [name for name in replies if name not in BASELINES]
         # Sizes that the expected numbers below are for.
-        values["generate"]["open"]["num_samples"] = REFERENCE_SIZE
-        for name in BASELINES:
-            values["generate"][name]["enabled"] = name in replies
-        (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+        changes["generate__open__num_samples"] = REFERENCE_SIZE
+        params = write_changed(dag.params, tmp_path / "params.yaml", **changes)
         for condition, texts in replies.items():
             write_generations(tmp_path / "generations" / f"{condition}.parquet", texts)
         paths = {"prompts": [prompts], "generations": tmp_path / "generations", "scores": scores}
-        run_stage(tmp_path / "params.yaml", "eval-open@embedded", **paths, output=tmp_path / "evals")
+        run_stage(params, "eval-open@embedded", **paths, output=tmp_path / "evals")
         output = tmp_path / "evals" / condition
         report = read_json(output / "metrics.json")
         metrics = {row["metric"]: row for row in report["metrics"]}

@@ -17,6 +17,7 @@ from pipeline.engines.scoring.task_model import TaskModel
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.fetch import downloads
 from pipeline.sources.retention_data import pinned_revisions, read_task
+from tests.composition import write_changed
 from tests.conftest import ROOT
 from tests.stages.conftest import run_stage
 
@@ -51,12 +52,9 @@ def source(tmp_path):
 
 @pytest.fixture
 def params(tiny_params, report, source, tmp_path):
-    values = yaml.safe_load(tiny_params.read_text())
-    values["artifacts"] = str(tmp_path / "artifacts")
     shutil.copytree(report.parent, tmp_path / "artifacts" / "models")
-    values["retention"].update(source=str(source), tasks=list(TINY_TASKS), max_new_tokens=5, tokens_per_pass=4096)
-    path = tmp_path / "params.yaml"
-    path.write_text(yaml.safe_dump(values, sort_keys=False))
+    path = write_changed(tiny_params, tmp_path / "params.yaml", artifacts=str(tmp_path / "artifacts"))
+    with_settings(path, source=str(source), tasks=list(TINY_TASKS), max_new_tokens=5, tokens_per_pass=4096)
     return path
 
 
@@ -70,9 +68,7 @@ def run(params, tmp_path):
 
 
 def with_settings(params, **changes):
-    values = yaml.safe_load(params.read_text())
-    values["retention"].update(changes)
-    params.write_text(yaml.safe_dump(values, sort_keys=False))
+    write_changed(params, params, **{f"retention__{name}": value for name, value in changes.items()})
     return load_params(params).retention
 
 
