@@ -165,16 +165,12 @@ def open_ended(root, model, condition, size):
         [("city", "city", "Paris | $x$", 3), ("city", "city", "北京", 1), ("weekday", "weekday", "Monday", 4)],
         columns=["prompt_id", "category", "answer", "count"],
     )
-    support = pd.DataFrame(
-        [(name, level, size) for name in categories for level in (0.5, 0.9, 0.999)],
-        columns=["prompt_id", "threshold", "support_size"],
-    )
     names = ("open", model, condition, "open")
     rows = [
         metric_row(*names, "top_p_support_size", 1.5 * size, n=2),
         metric_row(*names, "unique_fraction", 0.15, n=2),
     ]
-    write_fabricated(root, rows, per_prompt=per_prompt, answers=answers, support=support)
+    write_fabricated(root, rows, per_prompt=per_prompt, answers=answers)
 
 
 def mcq(root, model, condition, parsed):
