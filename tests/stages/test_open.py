@@ -11,7 +11,7 @@ from pipeline.config.params import load_params
 from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.errors import ArtifactError
 from tests.composition import write_changed
-from tests.stages.conftest import run_stage
+from tests.stages.conftest import run_stage, write_generations
 
 REFERENCE_SIZE = 8
 PROMPTS = [prompt for prompt in open_prompts() if prompt.category in ("city", "mammal", "weekday")]
@@ -33,17 +33,6 @@ def scores(dag, prompts):
     return directory
 
 
-def write_generations(path, texts):
-    """The same replies for every prompt."""
-    rows = [
-        (prompt.prompt_id, index, 1000 + index, text, 3, "stop")
-        for prompt in PROMPTS
-        for index, text in enumerate(texts)
-    ]
-    columns = ["prompt_id", "sample_index", "seed", "text", "num_tokens", "finish_reason"]
-    write_table(path, pd.DataFrame(rows, columns=columns))
-
-
 @pytest.fixture
 def evaluate(dag, prompts, scores, tmp_path):
     """Evaluate replies by condition, the same for every prompt; the last one's directory, metrics and failures."""
@@ -55,7 +44,8 @@ def evaluate(dag, prompts, scores, tmp_path):
         changes["generate__open__num_samples"] = REFERENCE_SIZE
         params = write_changed(dag.params, tmp_path / "params.yaml", **changes)
         for condition, texts in replies.items():
-            write_generations(tmp_path / "generations" / f"{condition}.parquet", texts)
+            same = dict.fromkeys((prompt.prompt_id for prompt in PROMPTS), texts)
+            write_generations(tmp_path / "generations" / f"{condition}.parquet", same)
         paths = {"prompts": [prompts], "generations": tmp_path / "generations", "scores": scores}
         run_stage(params, "eval-open@embedded", **paths, output=tmp_path / "evals")
         output = tmp_path / "evals" / condition
