@@ -11,17 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from pipeline.artifacts.storage import write_if_changed
 from pipeline.command import run_command
 from pipeline.commands import parse_arguments
 from pipeline.config.evaluation import AXES
-from pipeline.config.override_errors import explain
+from pipeline.config.override_errors import composed_values
 from pipeline.config.params import Params, SafeLoader, load_params, read_yaml, validate, with_conditions
 from pipeline.dag.code_digest import code_digests
 from pipeline.dag.declaration import fill
@@ -80,12 +76,7 @@ def _models(values: dict[str, Any], auto_dtype: str | None) -> dict[str, Any]:
 def compose_params(conf: Path, overrides: list[str], auto_dtype: str | None = None) -> dict[str, Any]:
     """Compose and validate; ``dtype: auto`` becomes ``auto_dtype``, by default what this machine computes in. Raises
     ConfigError for a bad override or value."""
-    GlobalHydra.instance().clear()
-    try:
-        with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
-            values = OmegaConf.to_container(compose("config", overrides=overrides), resolve=True)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(f"{conf}: {explain(error, conf, 'config', overrides)}") from None
+    values = composed_values(conf, "config", overrides)
     values = with_conditions({**values, "compat": values["compat"]["name"], "models": _models(values, auto_dtype)})
     del values["stand_ins"]
     params = validate(values, source=str(conf))

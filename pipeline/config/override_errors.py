@@ -9,10 +9,10 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from pipeline.errors import did_you_mean
+from pipeline.errors import ConfigError, did_you_mean
 
 HOW_TO_ADD = {
     "models": "+model@models.NAME=NAME adds one of conf/model",
@@ -94,10 +94,8 @@ def find_problem(conf: Path, primary: str, overrides: Sequence[str], several: bo
         parsed.append(override)
     # Groups are chosen before single values are set: a key may exist in the files chosen only.
     chosen = [_first_choice(item) for item in parsed if _is_choice(item, conf)]
-    GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
-            values = OmegaConf.to_container(compose(primary, overrides=chosen), resolve=False)
+        values = OmegaConf.to_container(_composed(conf, primary, chosen))
     except (HydraException, OmegaConfBaseException):
         return None
     for override in parsed:
@@ -109,6 +107,17 @@ def find_problem(conf: Path, primary: str, overrides: Sequence[str], several: bo
     return None
 
 
-def explain(error: Exception, conf: Path, primary: str, overrides: Sequence[str]) -> str:
-    """One sentence on why a composition failed: what ``find_problem`` finds, else Hydra's own words."""
-    return find_problem(conf, primary, overrides) or " ".join(str(error).split())
+def _composed(conf: Path, primary: str, overrides: Sequence[str]) -> DictConfig:
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+        return compose(primary, overrides=list(overrides))
+
+
+def composed_values(conf: Path, primary: str, overrides: Sequence[str], section: str | None = None) -> dict[str, Any]:
+    """What Hydra composes, or a section of it. Raises ConfigError with what ``find_problem`` finds, or Hydra says."""
+    try:
+        found = _composed(conf, primary, overrides)
+        return OmegaConf.to_container(found if section is None else found[section], resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        problem = find_problem(conf, primary, overrides) or " ".join(str(error).split())
+        raise ConfigError(f"{conf}: {problem}") from None

@@ -73,7 +73,8 @@ def reading(
 def generation(
     axis: str, description: str, *more: str, sampled_as: str = "", over: str = "", prompts: Paths = ()
 ) -> Stage:
-    """A part that samples answers; ``more`` are settings that it alone has. What is empty is the axis's own."""
+    """A part that samples answers, under a baseline where it samples as "{condition}"; ``more`` are settings that it
+    alone has. What is empty is the axis's own."""
     section, output = f"generate.{sampled_as or axis}", table("generations", axis)
     baseline = sampled_as == "{condition}"
     return Stage(
@@ -94,11 +95,6 @@ def generation(
     )
 
 
-def baseline_generation(axis: str, description: str, prompts: Paths = ()) -> Stage:
-    """A part that samples answers of a model under a baseline, for one axis."""
-    return generation(axis, description, sampled_as="{condition}", prompts=prompts)
-
-
 def scoring(
     name: str,
     description: str,
@@ -109,13 +105,12 @@ def scoring(
     cost: str,
     free_parameters: tuple[str, ...] = (),
     sources: tuple[str, ...] = (),
-    step: str = "score",
 ) -> Stage:
     """A part that runs a model under a condition, and samples nothing; ``cost`` is a method of ``Prices``."""
     return Stage(
         name=name,
         description=description,
-        module=f"axes.{axis}.{step}",
+        module=f"axes.{axis}.score",
         over=f"asked.{axis}",
         chosen_by=PAIR,
         sources=sources,

@@ -1,7 +1,6 @@
 """UnpredictaBench (arXiv:2606.06622): its problems, asked of a model here, and KS@100 of the answers."""
 
 import itertools
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,8 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from pipeline.artifacts.json_lines import read_json_lines
+from pipeline.artifacts.storage import read_json
 from pipeline.core.prompts.number_answers import Invalid, parse_number, strip_reasoning
 from pipeline.core.random_streams import stream_seed
 from pipeline.core.statistics.ks_test import NUM_ANSWERS, passes
@@ -44,7 +45,7 @@ def read_problems(source: Path) -> tuple[list[Problem], list[str]]:
     truths = {
         (path.parent.name, record.get("uid")): record.get("ground_truth_values")
         for path in sorted(source.glob("ground_truth_values/*/ground_truth_values.json"))
-        for record in _json(path.read_text(), path)
+        for record in read_json(path)
         if isinstance(record, dict)
     }
     problems, left_out = [], []
@@ -69,14 +70,7 @@ def _rows(source: Path) -> Iterator[Mapping[str, Any]]:
     for path in sorted(source.rglob("*.parquet")):
         yield from pd.read_parquet(path).to_dict("records")
     for path in sorted(source.rglob("*.jsonl")):
-        yield from (_json(line, path) for line in path.read_text().splitlines() if line.strip())
-
-
-def _json(text: str, path: Path) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"{path} is no JSON ({error})") from None
+        yield from read_json_lines(path, ())
 
 
 def _numbers(values: Any) -> np.ndarray:

@@ -81,14 +81,9 @@ class Evaluations:
     def axes(self) -> set[str]:
         return set(self.metrics["axis"])
 
-    @property
-    def existing(self) -> set[EvaluationKey]:
-        """All evaluations that have a metric."""
-        return set(self.sources)
-
     @cached_property
     def sources(self) -> dict[EvaluationKey, str]:
-        """Provenance file of each evaluation."""
+        """Provenance file of each evaluation that has a metric."""
         rows = self.metrics[["axis", "model", "condition", "provenance"]].itertuples(index=False, name=None)
         return {EvaluationKey(*names): path for *names, path in rows}
 

@@ -210,7 +210,7 @@ def write_report(
 def missing_evaluations(context: ReportContext, sweeps: Sequence[str]) -> list[str]:
     """What failed, is missing or switched off, in a sentence each; ``sweeps`` are the ablations without a run."""
     params, evaluations = context.params, context.evaluations
-    known = evaluations.existing | evaluations.failed.keys()
+    known = evaluations.sources.keys() | evaluations.failed.keys()
     enabled, absent = enabled_baselines(params.generate), {}
     for axis in (axis for axis in REPORTS if axis in evaluations.axes):
         # An axis of divergence from base has no evaluation of base.

@@ -5,6 +5,7 @@ loaded. spent: wall time, tokens and peak memory of every run that has left a re
 """
 
 import math
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -121,10 +122,7 @@ def spent_table(params: Params, project: Path) -> pd.DataFrame:
 
 def summary(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Sums of time and tokens, and largest memory, of the rows that agree in some columns."""
-
-    def known_sum(values: pd.Series) -> float:
-        return values.sum(min_count=1)
-
+    known_sum = partial(pd.Series.sum, min_count=1)
     aggregates = {"runs": "sum", "wall_seconds": "sum", "tokens_read": known_sum, "tokens_generated": known_sum}
     aggregates |= dict.fromkeys(("peak_memory_gb", "peak_gpu_memory_gb"), "max")
     aggregates |= {"planned_gpu_hours": "sum", "continued": "any"}

@@ -5,16 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field, StrictBool, StrictInt
 from pydantic.dataclasses import dataclass
 
 from pipeline.config.evaluation import STRICT
-from pipeline.config.override_errors import explain, find_problem
+from pipeline.config.override_errors import composed_values, find_problem
 from pipeline.config.params import validate
 from pipeline.errors import ConfigError
 
@@ -63,16 +58,6 @@ def value_text(key: str, value: Value) -> str:
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
-def _preset(conf: Path, overrides: Sequence[str]) -> SweepConfig:
-    GlobalHydra.instance().clear()
-    try:
-        with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
-            composed = OmegaConf.to_container(compose(PRIMARY, overrides=list(overrides)).sweep, resolve=True)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(f"{conf}: {explain(error, conf, PRIMARY, overrides)}") from None
-    return sweep_config(composed, f"{conf}/sweep")
-
-
 def _is_override(argument: str) -> bool:
     return not argument.startswith("-") and ("=" in argument or argument.startswith("~"))
 
@@ -93,7 +78,8 @@ def expand_arguments(arguments: Sequence[str], conf: Path) -> tuple[list[str], P
         raise ConfigError(f"{conf}: {problem}")
     named = {override_key(argument) for argument in kept}
     chosen = [item for item in kept if override_key(item).split(".")[0] == "sweep"]
-    preset = _preset(conf, [item for item in chosen if override_key(item) != "sweep.cell"])
+    overrides = [item for item in chosen if override_key(item) != "sweep.cell"]
+    preset = sweep_config(composed_values(conf, PRIMARY, overrides, "sweep"), f"{conf}/sweep")
     for key, values in preset.grid.items():
         # What a preset gives one value holds for a single job, too.
         if key not in named and (several or len(values) == 1):

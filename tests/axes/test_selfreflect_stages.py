@@ -10,6 +10,7 @@ import yaml
 from pipeline.axes.registry import METRICS
 from pipeline.axes.selfreflect.summaries import SUMMARIES, WRITTEN, answer_list
 from pipeline.errors import ArtifactError
+from tests.composition import write_changed
 from tests.stages.conftest import Dag
 from tests.stages.dvc.test_code_reach import uncovered
 
@@ -34,9 +35,7 @@ def summarised(tiny_params, tmp_path_factory) -> Dag:
     (directory / "params.yaml").write_text(yaml.safe_dump(values))
     dag = Dag(directory / "params.yaml")
     dag.run("build-prompts", "check-model@embedded")
-    preflight = dag.root / "preflight" / "embedded.json"
-    preflight.parent.mkdir(parents=True)
-    preflight.write_text("{}")
+    dag.pass_preflight()
     names = pd.read_parquet(dag.path("build-prompts-questions"))["prompt_id"]
     rows = [
         (name, "default", index, answer, answer, answer or "(no answer)", 1)
@@ -94,10 +93,9 @@ def test_a_summary_that_is_the_list_is_no_distance_from_it(summarised, tmp_path)
 
 
 def test_the_judge_may_be_another_model(summarised, tmp_path):
-    values = yaml.safe_load(summarised.params.read_text())
-    values["selfreflect"]["judge"] = values["models"]["embedded"]
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
-    Dag(tmp_path / "params.yaml").run(STAGES[2], output=tmp_path / "scores.parquet")
+    model = yaml.safe_load(summarised.params.read_text())["models"]["embedded"]
+    params = write_changed(summarised.params, tmp_path / "params.yaml", selfreflect__judge=model)
+    Dag(params).run(STAGES[2], output=tmp_path / "scores.parquet")
     same, base = (pd.read_parquet(path) for path in (tmp_path / "scores.parquet", summarised.path(STAGES[2])))
     np.testing.assert_allclose(same["distance"], base["distance"])
 

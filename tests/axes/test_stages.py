@@ -12,6 +12,7 @@ from pipeline.axes.questions.question import normalise, read_questions
 from pipeline.axes.registry import METRICS
 from pipeline.dag.stage_kinds import evaluation_name
 from pipeline.errors import ArtifactError
+from tests.composition import write_changed
 from tests.conftest import ROOT
 from tests.stages.conftest import Dag, run_stage
 
@@ -27,9 +28,7 @@ def answering(directory, values) -> Dag:
     (directory / "params.yaml").write_text(yaml.safe_dump(values))
     dag = Dag(directory / "params.yaml")
     dag.run("build-prompts", "check-model@embedded")
-    preflight = dag.root / "preflight" / "embedded.json"
-    preflight.parent.mkdir(parents=True)
-    preflight.write_text("{}")
+    dag.pass_preflight()
     dag.run("generate-questions@embedded-base", "partition-questions@embedded-base")
     return dag
 
@@ -81,9 +80,9 @@ def test_samples_do_not_depend_on_what_is_asked_beside_them(answered, tmp_path):
     """Other settings and styles change no sample: a request's draws are its own."""
     values = yaml.safe_load(answered.params.read_text())
     settings = {"warm": {"temperature": 1.3, "top_p": 0.9, "top_k": 20}, **values["generate"]["questions"]["settings"]}
-    values["generate"]["questions"] |= {"styles": {}, "settings": settings}
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
-    run_stage(tmp_path / "params.yaml", "generate-questions@embedded-base", output=tmp_path / "other.parquet")
+    changes = {"generate__questions__styles": {}, "generate__questions__settings": settings}
+    params = write_changed(answered.params, tmp_path / "params.yaml", **changes)
+    run_stage(params, "generate-questions@embedded-base", output=tmp_path / "other.parquet")
     index = ["prompt_id", "setting", "sample_index"]
     own, other = (
         pd.read_parquet(path).set_index(index)[["seed", "text", "num_tokens"]]
@@ -145,17 +144,14 @@ def test_a_condition_that_answers_as_people_do_is_better_than_base(answered, par
         drawn = [spellings[place] for place in rng.choice(len(counts), size=own.sum(), p=counts / counts.sum())]
         people.loc[own, ["spelling", "label"]] = drawn
         people.loc[own, "answer"] = people.loc[own, "spelling"]
-    values = yaml.safe_load(answered.params.read_text()) | {"conditions": ["base", "soft"]}
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    params = write_changed(answered.params, tmp_path / "params.yaml", conditions=["base", "soft"])
     partitions = tmp_path / "partitions"
     partitions.mkdir()
     for condition, table in (("base", partition), ("soft", people)):
         table.to_parquet(partitions / f"{condition}.parquet")
     found = {}
     for axis in ("human", "semcal"):
-        run_stage(
-            tmp_path / "params.yaml", f"{evaluation_name(axis)}@embedded", partitions=partitions, output=tmp_path / axis
-        )
+        run_stage(params, f"{evaluation_name(axis)}@embedded", partitions=partitions, output=tmp_path / axis)
         found[axis] = metrics_of(tmp_path / axis / "soft").loc["all"]
         # What base scores does not depend on who is evaluated beside it.
         answered.run(f"{evaluation_name(axis)}@embedded", output=tmp_path / f"{axis} alone")
@@ -191,10 +187,8 @@ def test_the_entropy_over_steps_weighs_the_default_settings_answers_alike(answer
 
 
 def test_perturbations_are_of_questions_evenly_spaced_in_the_set(answered, tmp_path):
-    values = yaml.safe_load(answered.params.read_text())
-    values["prompts"]["perturbations"]["max_questions"] = 3
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
-    run_stage(tmp_path / "params.yaml", "build-prompts-perturbations@inv_entropy", output=tmp_path / "some.parquet")
+    params = write_changed(answered.params, tmp_path / "params.yaml", prompts__perturbations__max_questions=3)
+    run_stage(params, "build-prompts-perturbations@inv_entropy", output=tmp_path / "some.parquet")
     found = read_perturbations(tmp_path / "some.parquet")
     assert list(found) == [QUESTIONS[place] for place in (0, 2, 5)]
     first = found[QUESTIONS[0]]

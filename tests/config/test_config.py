@@ -13,7 +13,7 @@ from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
 from pipeline.report.evaluations import flatten
 from pipeline.sources.pin import downloads
-from tests.composition import composed_params
+from tests.composition import composed_params, set_value
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
@@ -26,11 +26,7 @@ def values():
 
 def changed(values, key, value):
     values = copy.deepcopy(values)
-    *parents, last = key.split(".")
-    section = values
-    for parent in parents:
-        section = section[parent]
-    section[last] = value
+    set_value(values, key, value)
     return values
 
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
 from pipeline.config.params import Params, load_params
+from tests.composition import write_changed
 from tests.engines.conftest import model_config, tokenizer
 from tests.engines.engine_cases import save_adapter
 
@@ -25,8 +25,6 @@ class Project:
 @pytest.fixture(scope="session")
 def project(tiny_params, model_config, tmp_path_factory) -> Project:
     root = tmp_path_factory.mktemp("inference")
-    values = yaml.safe_load(tiny_params.read_text()) | {"artifacts": str(root / "artifacts")}
-    path = root / "params.yaml"
-    path.write_text(yaml.safe_dump(values, sort_keys=False))
+    path = write_changed(tiny_params, root / "params.yaml", artifacts=str(root / "artifacts"))
     adapter = save_adapter(model_config, root / "artifacts" / "adapters" / "embedded" / "soft")
     return Project(path, load_params(path), adapter)

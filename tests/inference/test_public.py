@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from pipeline.artifacts.prompts import write_prompts
 from pipeline.core.prompts.structured import make_prompt
 from pipeline.public import scores
 from pipeline.public.__main__ import main
 from pipeline.public.unpredictabench import read_answer
+from tests.composition import write_changed
 
 SCRIPT = """
 import asyncio, json, pathlib, sys, aiohttp, nest_asyncio
@@ -35,8 +35,7 @@ def main():
 
 @pytest.fixture
 def run(project, tmp_path):
-    path, values = tmp_path / "params.yaml", yaml.safe_load(project.path.read_text())
-    path.write_text(yaml.safe_dump(values | {"reports": str(tmp_path / "reports")}, sort_keys=False))
+    path = write_changed(project.path, tmp_path / "params.yaml", reports=str(tmp_path / "reports"))
     options = {"minutes": 5, "max_new_tokens": 3, "batch_size": 64, "conditions": ["soft"], "model": None}
 
     def scored(benchmark):

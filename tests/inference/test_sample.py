@@ -8,7 +8,6 @@ import sys
 
 import pandas as pd
 import pytest
-import yaml
 from rich.console import Console
 
 from pipeline import sample
@@ -19,6 +18,7 @@ from pipeline.core.prompts.structured import make_prompt
 from pipeline.engines.sampling.generate import Generation
 from pipeline.engines.sampling.text_engine import Sample
 from pipeline.errors import ArtifactError, ConfigError, DomainError, ModelError, PipelineError
+from tests.composition import write_changed
 from tests.conftest import ROOT
 from tests.forked import ForkedModule
 from tests.stages.conftest import run_stage
@@ -66,10 +66,7 @@ templates: {train: [Name a random age.], test: ["How old is somebody?"]}
 def test_laws_of_ones_own_are_known(project, run, tmp_path, monkeypatch):
     (tmp_path / "ages.yaml").write_text(AGES)
     (tmp_path / "ages.csv").write_text("age\n" + "\n".join(map(str, [20, 20, 30, 40])))
-    values = yaml.safe_load(project.path.read_text())
-    values["laws"] = {"ages": str(tmp_path / "ages.yaml")}
-    path = tmp_path / "params.yaml"
-    path.write_text(yaml.safe_dump(values))
+    path = write_changed(project.path, tmp_path / "params.yaml", laws={"ages": str(tmp_path / "ages.yaml")})
 
     texts = ["20", " 20", "30", "40", "99", "Monday", ""]
     samples = [Sample("", place, Generation(0, text, 1, "stop")) for place, text in enumerate(texts)]

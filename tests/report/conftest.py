@@ -16,6 +16,7 @@ from pipeline.config.params import Params, load_params
 from pipeline.core.prompts.structured import build_split
 from pipeline.report.evaluations import METRIC_COLUMNS, Evaluations, ReportContext
 from pipeline.report.figures.drawing import draw_all
+from tests.composition import write_changed
 from tests.conftest import ROOT
 
 PROVENANCE = {
@@ -164,16 +165,12 @@ def open_ended(root, model, condition, size):
         [("city", "city", "Paris | $x$", 3), ("city", "city", "北京", 1), ("weekday", "weekday", "Monday", 4)],
         columns=["prompt_id", "category", "answer", "count"],
     )
-    support = pd.DataFrame(
-        [(name, level, size) for name in categories for level in (0.5, 0.9, 0.999)],
-        columns=["prompt_id", "threshold", "support_size"],
-    )
     names = ("open", model, condition, "open")
     rows = [
         metric_row(*names, "top_p_support_size", 1.5 * size, n=2),
         metric_row(*names, "unique_fraction", 0.15, n=2),
     ]
-    write_fabricated(root, rows, per_prompt=per_prompt, answers=answers, support=support)
+    write_fabricated(root, rows, per_prompt=per_prompt, answers=answers)
 
 
 def mcq(root, model, condition, parsed):
@@ -218,8 +215,5 @@ METHODS = {
 
 def with_methods(source: Path, path: Path, *names: str) -> Params:
     """Parameters of a file with other methods, in the given order; written to ``path``."""
-    values = yaml.safe_load(source.read_text())
-    values["methods"] = {name: METHODS[name] for name in names}
-    values["conditions"] = None
-    path.write_text(yaml.safe_dump(values, sort_keys=False))
-    return load_params(path)
+    methods = {name: METHODS[name] for name in names}
+    return load_params(write_changed(source, path, methods=methods, conditions=None))

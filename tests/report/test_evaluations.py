@@ -54,4 +54,4 @@ def test_one_evaluation_twice_is_an_error_that_names_both(tmp_path, prompts):
     with pytest.raises(ArtifactError, match=message):
         read_evaluations(tmp_path / "one", tmp_path / "two")
     # The same directory, named twice, is one.
-    assert len(read_evaluations(tmp_path / "one", tmp_path / "one").existing) == 1
+    assert len(read_evaluations(tmp_path / "one", tmp_path / "one").sources) == 1

@@ -17,7 +17,7 @@ from pipeline.record.provenance import StageRecord, sha256_path
 from pipeline.report.cells import finished_cells
 from pipeline.runs.trace import trace_cell
 from pipeline.sweep.tables import check_agreement, chosen_cells, main
-from tests.composition import composed_params
+from tests.composition import composed_params, set_value
 from tests.conftest import ROOT
 from tests.report.conftest import W1, mcq, structured
 
@@ -49,11 +49,7 @@ def write_cell(name, values, model, seed, *, finished=True, **changes) -> Path:
     directory.mkdir(parents=True)
     own = copy.deepcopy({**values, **dict.fromkeys(SEEDS, seed), "models": {model: values["models"][model]}})
     for key, value in changes.items():
-        *sections, last = key.split("__")
-        place = own
-        for section in sections:
-            place = place[section]
-        place[last] = value
+        set_value(own, key.replace("__", "."), value)
     (directory / "params.yaml").write_text(yaml.safe_dump(own))
     (directory / "dvc.yaml").write_text("stages: {}\n")
     parameters = {key: own[key] for key in SEEDS} | {"train.soft": own["train"]["soft"]}

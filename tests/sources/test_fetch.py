@@ -9,6 +9,7 @@ from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources import fetch
 from pipeline.sources.pin import CHECKPOINT_FILES, TOKENIZER_FILES, downloads
 from pipeline.sources.repository import fetched
+from tests.composition import write_changed
 from tests.conftest import ROOT, TINY_OVERRIDES
 
 COMMIT, MODEL = "0" * 40, "Qwen/Qwen3-0.6B"
@@ -43,9 +44,7 @@ def test_everything_of_the_hub_is_listed_and_needs_a_commit(params):
         "retention.revisions.tinyMMLU": ("tinyBenchmarks/tinyMMLU", None),
         "paloma.revision": ("allenai/paloma", ("ptb/test/*.jsonl.gz",)),
     }
-    values = yaml.safe_load(params.read_text())
-    values["paloma"]["revision"] = None
-    params.write_text(yaml.safe_dump(values))
+    write_changed(params, params, paloma__revision=None)
     with pytest.raises(ConfigError, match="paloma.revision: no commit; `make pin`"):
         fetch.main(params)
 

@@ -4,12 +4,15 @@ import cProfile
 import functools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from pipeline.artifacts.generations import GENERATION_COLUMNS
+from pipeline.artifacts.storage import write_table
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import Params, load_params
 from pipeline.dag.execution import StageRun, execute
@@ -38,6 +41,16 @@ def run_stage(params: Path, name: str, **replaced: Path | list[Path]) -> StageRu
     run = named_run(name, load_params(params), **replaced)
     execute(run)
     return run
+
+
+def write_generations(path: Path, texts: Mapping[str, Sequence[str]], *, reverse: bool = False) -> None:
+    """A table of answers by prompt, in their order or the reverse."""
+    rows = [
+        (prompt_id, index, 100 + index, text, 3, "stop")
+        for prompt_id, members in texts.items()
+        for index, text in enumerate(members)
+    ]
+    write_table(path, pd.DataFrame(rows[::-1] if reverse else rows, columns=list(GENERATION_COLUMNS)))
 
 
 @dataclass
@@ -85,10 +98,13 @@ class Dag:
         self.run("build-prompts", "discretize@soft", "discretize@hard")
         self.run("discretize-eval", "check-model@embedded", "build-tries@embedded-soft")
         self.run("build-tries@embedded-eval", "import-irt")
-        # Its checks draw thousands of samples, and have tests of their own; stages depend on the report alone.
-        preflight = self.root / "preflight" / "embedded.json"
-        preflight.parent.mkdir(parents=True)
-        preflight.write_text("{}")
+        self.pass_preflight()
+
+    def pass_preflight(self) -> None:
+        """Its checks draw thousands of samples, and have tests of their own; stages depend on the report alone."""
+        report = self.root / "preflight" / "embedded.json"
+        report.parent.mkdir(parents=True)
+        report.write_text("{}")
 
     def sample(self, axis: str, condition: str) -> None:
         """Run the stages of an axis that are of one condition, up to the evaluation."""

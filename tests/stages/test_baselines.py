@@ -5,10 +5,10 @@ import shutil
 
 import pandas as pd
 import pytest
-import yaml
 
 from pipeline.artifacts.output_spaces import OutputSpaceStore
 from pipeline.errors import ArtifactError, ConfigError
+from tests.composition import write_changed
 from tests.stages.conftest import Dag, run_stage
 
 
@@ -16,12 +16,10 @@ from tests.stages.conftest import Dag, run_stage
 def constrained(dag, tmp_path_factory):
     """The session's DAG with constrained decoding switched on, evaluated beside base elsewhere."""
     tmp_path = tmp_path_factory.mktemp("baselines")
-    values = yaml.safe_load(dag.params.read_text()) | {"conditions": ["base"]}
-    values["generate"]["constrained"] |= {"enabled": True, "num_samples": 6, "batch_size": 3, "max_new_tokens": 24}
-    values["artifacts"] = str(tmp_path / "artifacts")
-    params = tmp_path / "params.yaml"
-    params.write_text(yaml.safe_dump(values))
-    other = Dag(params)
+    sampling = {"enabled": True, "num_samples": 6, "batch_size": 3, "max_new_tokens": 24}
+    changes = {f"generate__constrained__{name}": value for name, value in sampling.items()}
+    changes |= {"conditions": ["base"], "artifacts": str(tmp_path / "artifacts")}
+    other = Dag(write_changed(dag.params, tmp_path / "params.yaml", **changes))
     other.root.mkdir()
     for name in ("models", "tries", "output_spaces", "adapters"):
         (other.root / name).symlink_to(dag.root / name)
@@ -51,9 +49,6 @@ def test_constrained_needs_tries_and_room(constrained, tmp_path):
         dag.run(run, weights=tmp_path / "nowhere")
     with pytest.raises(ArtifactError, match=r"embedded\.json"):
         dag.run(run, weights=dag.path(run, "model_report"))
-    values = yaml.safe_load(dag.params.read_text())
-    values["generate"]["constrained"]["max_new_tokens"] = 2
-    params = tmp_path / "params.yaml"
-    params.write_text(yaml.safe_dump(values))
+    params = write_changed(dag.params, tmp_path / "params.yaml", generate__constrained__max_new_tokens=2)
     with pytest.raises(ConfigError, match=r"generate\.constrained\.max_new_tokens: 2 is too short"):
         run_stage(params, run)

@@ -4,7 +4,6 @@ import json
 
 import pandas as pd
 import pytest
-import yaml
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.config.params import load_params
@@ -14,6 +13,7 @@ from pipeline.errors import ConfigError
 from pipeline.stages import generate_axis
 from tests import vllm_stand_in
 from tests.completions_server import Server
+from tests.composition import write_changed
 from tests.stages.conftest import Dag, named_run, run_stage
 
 AXIS, NUM_SAMPLES = "novelty", 4
@@ -22,13 +22,9 @@ AXIS, NUM_SAMPLES = "novelty", 4
 @pytest.fixture(scope="module")
 def dag(dag, tmp_path_factory):
     """The session's prompts, models and adapters with more samples, and artifacts of its own for what is sampled."""
-    values = yaml.safe_load(dag.params.read_text())
     root = tmp_path_factory.mktemp("engines")
-    values["artifacts"] = str(root / "artifacts")
-    values["generate"][AXIS]["num_samples"] = NUM_SAMPLES
-    values["generate"]["constrained"]["enabled"] = True
-    (root / "params.yaml").write_text(yaml.safe_dump(values))
-    other = Dag(root / "params.yaml")
+    changes = {f"generate__{AXIS}__num_samples": NUM_SAMPLES, "generate__constrained__enabled": True}
+    other = Dag(write_changed(dag.params, root / "params.yaml", artifacts=str(root / "artifacts"), **changes))
     other.root.mkdir()
     for name in ("prompts", "models", "tries", "adapters"):
         (other.root / name).symlink_to(dag.root / name)
@@ -51,13 +47,8 @@ def with_engine(dag, tmp_path):
     """Writes params.yaml with another engine."""
 
     def write(kind, **section):
-        values = yaml.safe_load(dag.params.read_text())
-        values["engine"]["kind"] = kind
-        if section:
-            values["engine"][kind] |= section
-        path = tmp_path / f"{kind}.yaml"
-        path.write_text(yaml.safe_dump(values))
-        return path
+        changes = {f"engine__{kind}__{name}": value for name, value in section.items()}
+        return write_changed(dag.params, tmp_path / f"{kind}.yaml", engine__kind=kind, **changes)
 
     return write
 
@@ -97,10 +88,8 @@ def check_format(dag, table, condition="base"):
 
 def test_checkpoint_defaults_reach_the_samples(dag, tmp_path):
     """The tiny checkpoint's generation_config.json has top_k 1, under which every sample of a prompt is the same."""
-    values = yaml.safe_load(dag.params.read_text())
-    values["generate"][AXIS]["checkpoint_defaults"] = ["top_k"]
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
-    cut = run(tmp_path / "params.yaml", tmp_path / "cut")
+    changes = {f"generate__{AXIS}__checkpoint_defaults": ["top_k"]}
+    cut = run(write_changed(dag.params, tmp_path / "params.yaml", **changes), tmp_path / "cut")
     check_format(dag, cut)
     assert set(cut.groupby("prompt_id")["text"].nunique()) == {1}
     assert pd.read_parquet(dag.generations("base", AXIS)).groupby("prompt_id")["text"].nunique().max() > 1

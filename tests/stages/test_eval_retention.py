@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from pipeline.artifacts.irt_artifact import FIELDS, read_irt, write_irt
 from pipeline.artifacts.storage import read_json, read_table, sha256_file, write_table
@@ -14,16 +13,14 @@ from pipeline.config.retention import TINY_TASKS
 from pipeline.core.retention.tasks import COLUMNS, METRICS
 from pipeline.errors import ArtifactError, ConfigError
 from scripts.make_irt_artifact import synthetic_content
+from tests.composition import write_changed
 from tests.conftest import ROOT
 from tests.stages.conftest import run_stage
 
 
 def with_settings(params, path, **retention):
     """A params.yaml with other settings of the retention section."""
-    content = yaml.safe_load(params.read_text())
-    content["retention"].update(retention)
-    path.write_text(yaml.safe_dump(content))
-    return path
+    return write_changed(params, path, **{f"retention__{name}": value for name, value in retention.items()})
 
 
 def convert(params, output):
@@ -98,8 +95,7 @@ def files(tiny_params, tmp_path):
         tiny_params, tmp_path / "p.yaml", irt_artifact=str(ROOT / "data/irt.npz"), tasks=list(TINY_TASKS)
     )
     convert(params, tmp_path / "irt.npz")
-    content = yaml.safe_load(params.read_text()) | {"conditions": ["base", "soft"]}
-    params.write_text(yaml.safe_dump(content))
+    write_changed(params, params, conditions=["base", "soft"])
     scores(tmp_path / "scores" / "base.parquet", 0)
     own = scores(tmp_path / "scores" / "soft.parquet", 1)
     paths = {"scores": tmp_path / "scores", "irt": tmp_path / "irt.npz", "output": tmp_path / "evals"}
@@ -132,7 +128,7 @@ def test_evaluation_directory(files):
 @pytest.mark.parametrize("conditions", [["base", "soft"], ["soft"]])
 def test_without_another_condition_there_is_nothing_to_compare(files, conditions):
     params, paths, _ = files
-    params.write_text(yaml.safe_dump(yaml.safe_load(params.read_text()) | {"conditions": conditions}))
+    write_changed(params, params, conditions=conditions)
     metrics = evaluate(params, paths, conditions[0])
     assert {"gp_irt", "answer_tokens_mean"} <= {row["metric"] for row in metrics}
     assert all(row["change"] is None for row in metrics)

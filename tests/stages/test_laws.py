@@ -64,9 +64,7 @@ def tutorial(mine, tiny_model, tmp_path_factory):
         patch.chdir(directory)
         dag.run("build-prompts")
         dag.run("check-model@embedded", "build-tries@embedded-soft")
-        preflight = dag.root / "preflight" / "embedded.json"
-        preflight.parent.mkdir(parents=True)
-        preflight.write_text("{}")
+        dag.pass_preflight()
         dag.run("train-soft@embedded", "train-hard@embedded")
         for condition in ("base", "soft", "hard"):
             dag.run(*(f"{part}-laws@embedded-{condition}" for part in ("generate", "exact")))

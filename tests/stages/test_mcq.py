@@ -2,15 +2,13 @@
 
 import json
 
-import pandas as pd
 import pytest
-import yaml
 
-from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.prompts import write_text_prompts
-from pipeline.artifacts.storage import read_json, read_table, write_table
+from pipeline.artifacts.storage import read_json, read_table
 from pipeline.core.prompts.multiple_choice import mcq_prompts
-from tests.stages.conftest import run_stage
+from tests.composition import write_changed
+from tests.stages.conftest import run_stage, write_generations
 
 
 def question(letter: str, label: str = "Correct Answer") -> str:
@@ -28,15 +26,11 @@ def evaluate(tiny_params, tmp_path):
     write_text_prompts(tmp_path / "mcq.parquet", [prompt])
 
     def run(texts, prompt_id=prompt.prompt_id, parser="strict"):
-        values = yaml.safe_load(tiny_params.read_text())
-        values["evaluate"]["mcq_parser"] = parser
-        (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
-        rows = [(prompt_id, index, 100 + index, text, 9, "stop") for index, text in enumerate(texts)]
+        params = write_changed(tiny_params, tmp_path / "params.yaml", evaluate__mcq_parser=parser)
         for condition in ("base", "soft", "hard"):
-            table = pd.DataFrame(rows, columns=list(GENERATION_COLUMNS))
-            write_table(tmp_path / "generations" / f"{condition}.parquet", table)
+            write_generations(tmp_path / "generations" / f"{condition}.parquet", {prompt_id: texts})
         paths = {"prompts": [tmp_path / "mcq.parquet"], "generations": tmp_path / "generations"}
-        run_stage(tmp_path / "params.yaml", "eval-mcq@embedded", **paths, output=tmp_path / "evals")
+        run_stage(params, "eval-mcq@embedded", **paths, output=tmp_path / "evals")
         return tmp_path / "evals" / "base"
 
     return run

@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.prompts import write_text_prompts
-from pipeline.artifacts.storage import read_json, read_table, write_json, write_table
+from pipeline.artifacts.storage import read_json, read_table, write_json
 from pipeline.core.language.novelty import LIKELIHOOD_RATING_THRESHOLDS, rating
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.engines.loading.model import checkpoint_files
 from pipeline.errors import ArtifactError
-from tests.stages.conftest import run_stage
+from tests.composition import write_changed
+from tests.stages.conftest import run_stage, write_generations
 from tests.stand_ins.evaluators import WORDS, save_classifier, save_reward_model
 
 PROMPTS = [
@@ -50,17 +50,8 @@ class Novelty:
         files = checkpoint_files(Path(values["models"]["embedded"]["checkpoint"]))
         self.report.write_text(json.dumps({"revision": None, "files_sha256": files, "terminator": "<|im_end|>"}))
         write_text_prompts(self.prompts[0], PROMPTS)
-        self.generate(TEXTS)
-
-    def generate(self, texts):
-        rows = [
-            (prompt_id, index, 0, text, 3, "stop")
-            for prompt_id, members in texts.items()
-            for index, text in enumerate(members)
-        ]
         # The table's order is not the samples'.
-        table = pd.DataFrame(rows[::-1], columns=list(GENERATION_COLUMNS))
-        write_table(self.generations, table)
+        write_generations(self.generations, TEXTS, reverse=True)
 
     def partition(self):
         paths = {"prompts": self.prompts, "generations": self.generations}
@@ -147,7 +138,7 @@ def test_models_of_the_benchmarks_kind(tiny_params, tmp_path, evaluators):
     novelty = Novelty(tiny_params, tmp_path / "models", evaluators)
     rng, words = np.random.default_rng(0), WORDS.split()
     texts = {p.prompt_id: [" ".join(rng.choice(words, size=rng.integers(6, 14))) for _ in range(8)] for p in PROMPTS}
-    novelty.generate(texts)
+    write_generations(novelty.generations, texts, reverse=True)
     novelty.partition()
     novelty.reward()
     metrics = novelty.evaluate()
@@ -160,7 +151,7 @@ def test_models_of_the_benchmarks_kind(tiny_params, tmp_path, evaluators):
 
 def test_missing_rows_are_named(tiny_params, tmp_path):
     novelty = Novelty(tiny_params, tmp_path / "x")
-    novelty.generate({key: texts for key, texts in TEXTS.items() if key != "curated.c-1"})
+    write_generations(novelty.generations, {key: texts for key, texts in TEXTS.items() if key != "curated.c-1"})
     with pytest.raises(ArtifactError, match=r"generations.parquet has no rows for the prompt curated.c-1"):
         novelty.partition()
     novelty.partitions.mkdir(parents=True)
@@ -173,8 +164,7 @@ def test_figures_of_different_evaluators_and_missing_ones_are_refused(tiny_param
     novelty.partition()
     novelty.reward()
     shutil.copytree(novelty.judged / "soft", novelty.judged / "base")
-    values = yaml.safe_load(novelty.params.read_text())
-    novelty.params.write_text(yaml.safe_dump(values | {"conditions": ["base", "soft"]}))
+    write_changed(novelty.params, novelty.params, conditions=["base", "soft"])
     metrics = novelty.evaluate()
     assert metrics["all", "utility_stand_in"]["change"] == 0
     counts = novelty.scores / "counts.json"

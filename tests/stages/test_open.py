@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from pipeline.artifacts.prompts import write_text_prompts
 from pipeline.artifacts.storage import read_json, write_table
@@ -11,7 +10,8 @@ from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import load_params
 from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.errors import ArtifactError
-from tests.stages.conftest import run_stage
+from tests.composition import write_changed
+from tests.stages.conftest import run_stage, write_generations
 
 REFERENCE_SIZE = 8
 PROMPTS = [prompt for prompt in open_prompts() if prompt.category in ("city", "mammal", "weekday")]
@@ -33,33 +33,21 @@ def scores(dag, prompts):
     return directory
 
 
-def write_generations(path, texts):
-    """The same replies for every prompt."""
-    rows = [
-        (prompt.prompt_id, index, 1000 + index, text, 3, "stop")
-        for prompt in PROMPTS
-        for index, text in enumerate(texts)
-    ]
-    columns = ["prompt_id", "sample_index", "seed", "text", "num_tokens", "finish_reason"]
-    write_table(path, pd.DataFrame(rows, columns=columns))
-
-
 @pytest.fixture
 def evaluate(dag, prompts, scores, tmp_path):
     """Evaluate replies by condition, the same for every prompt; the last one's directory, metrics and failures."""
 
     def run(scores=scores, **replies):
-        values = yaml.safe_load(dag.params.read_text())
-        values["conditions"] = [name for name in replies if name not in BASELINES]
+        changes = {f"generate__{name}__enabled": name in replies for name in BASELINES}
+        changes["conditions"] = [name for name in replies if name not in BASELINES]
         # Sizes that the expected numbers below are for.
-        values["generate"]["open"]["num_samples"] = REFERENCE_SIZE
-        for name in BASELINES:
-            values["generate"][name]["enabled"] = name in replies
-        (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+        changes["generate__open__num_samples"] = REFERENCE_SIZE
+        params = write_changed(dag.params, tmp_path / "params.yaml", **changes)
         for condition, texts in replies.items():
-            write_generations(tmp_path / "generations" / f"{condition}.parquet", texts)
+            same = dict.fromkeys((prompt.prompt_id for prompt in PROMPTS), texts)
+            write_generations(tmp_path / "generations" / f"{condition}.parquet", same)
         paths = {"prompts": [prompts], "generations": tmp_path / "generations", "scores": scores}
-        run_stage(tmp_path / "params.yaml", "eval-open@embedded", **paths, output=tmp_path / "evals")
+        run_stage(params, "eval-open@embedded", **paths, output=tmp_path / "evals")
         output = tmp_path / "evals" / condition
         report = read_json(output / "metrics.json")
         metrics = {row["metric"]: row for row in report["metrics"]}

@@ -13,6 +13,8 @@ import yaml
 from pipeline.axes.paloma import score as score_paloma
 from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError, ConfigError
+from tests.composition import write_changed
+from tests.engines.engine_cases import save_adapter
 from tests.stages.conftest import run_stage
 
 
@@ -32,8 +34,6 @@ def sentences(count: int, seed: int = 0) -> list[str]:
 @pytest.fixture(scope="module")
 def workplace(tiny_model, tiny_params, tmp_path_factory):
     """Parameters, slices, the model's report and one adapter."""
-    from pipeline.engines.loading.model import add_lora, load_model
-
     root = tmp_path_factory.mktemp("paloma")
     write_slice(root / "documents", "one", sentences(12))
     write_slice(root / "documents", "two", sentences(5, 1), "a")
@@ -49,11 +49,7 @@ def workplace(tiny_model, tiny_params, tmp_path_factory):
     report.parent.mkdir(parents=True)
     report.write_text(json.dumps({"revision": None}))
     config = load_params(root / "params.yaml").models["embedded"]
-    adapted = add_lora(load_model(config, device="cpu"), config, rank=2, alpha=8, dropout=0.0)
-    for name, parameter in adapted.named_parameters():
-        if "lora_B" in name:
-            parameter.data.normal_(std=0.3)
-    adapted.save_pretrained(root / "artifacts" / "adapters" / "embedded" / "soft")
+    save_adapter(config, root / "artifacts" / "adapters" / "embedded" / "soft")
     return root
 
 
@@ -61,13 +57,6 @@ def score(root: Path, condition: str, output: Path, params: Path | None = None) 
     """Score under the parameters of a workplace, or others, into a file of its own; the table."""
     run_stage(params or root / "params.yaml", f"score-paloma@embedded-{condition}", output=output)
     return pd.read_parquet(output)
-
-
-def changed(root: Path, tmp_path: Path, **paloma) -> Path:
-    values = yaml.safe_load((root / "params.yaml").read_text())
-    values["paloma"] |= paloma
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
-    return tmp_path / "params.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +102,8 @@ def bos_workplace(workplace, tiny_model, tmp_path_factory):
     )
     tokenizer.chat_template = "{{ bos_token }}" + tokenizer.chat_template
     tokenizer.save_pretrained(root / "model")
-    params = yaml.safe_load(changed(workplace, root, bos=["model", "none"]).read_text())
-    params["models"]["embedded"]["checkpoint"] = str(root / "model")
-    params["artifacts"] = str(root / "artifacts")
-    (root / "params.yaml").write_text(yaml.safe_dump(params))
+    changes = {"models__embedded__checkpoint": str(root / "model"), "artifacts": str(root / "artifacts")}
+    write_changed(workplace / "params.yaml", root / "params.yaml", paloma__bos=["model", "none"], **changes)
     for name in ("models", "adapters"):
         shutil.copytree(workplace / "artifacts" / name, root / "artifacts" / name)
     return root
@@ -142,17 +129,15 @@ def test_both_variants_where_the_model_has_a_bos_token(bos_workplace, scored):
 
 def evaluate(workplace, scores: Path, output: Path) -> dict[str, tuple[list[dict], pd.DataFrame]]:
     """Metrics and sums over slices by condition, of which there are those with a file of scores."""
-    values = yaml.safe_load((workplace / "params.yaml").read_text())
-    values["conditions"] = [name for name in values["conditions"] if (scores / f"{name}.parquet").exists()]
-    params = output.with_suffix(".yaml")
-    params.write_text(yaml.safe_dump(values, sort_keys=False))
+    conditions = [name for name in ("base", "soft", "hard") if (scores / f"{name}.parquet").exists()]
+    params = write_changed(workplace / "params.yaml", output.with_suffix(".yaml"), conditions=conditions)
     run_stage(params, "eval-paloma@embedded", scores=scores, output=output)
     return {
         name: (
             json.loads((output / name / "metrics.json").read_text())["metrics"],
             pd.read_parquet(output / name / "per_prompt.parquet"),
         )
-        for name in values["conditions"]
+        for name in conditions
     }
 
 
@@ -183,17 +168,18 @@ def test_evaluation(workplace, scored, tmp_path):
 def test_errors_come_before_the_model_is_loaded(workplace, tmp_path, monkeypatch):
     monkeypatch.setattr(score_paloma, "open_model", lambda *_: pytest.fail("the model was loaded"))
 
-    def run(**paloma):
-        score(workplace, "base", tmp_path / "x.parquet", changed(workplace, tmp_path, **paloma))
+    def run(**changes):
+        params = write_changed(workplace / "params.yaml", tmp_path / "params.yaml", **changes)
+        score(workplace, "base", tmp_path / "x.parquet", params)
 
     with pytest.raises(ArtifactError, match="slice 'three' has no files"):
-        run(slices=["one", "three"])
+        run(paloma__slices=["one", "three"])
     with pytest.raises(ConfigError, match="paloma: slices .* has a slice twice"):
-        run(slices=["one", "two", "one"])
+        run(paloma__slices=["one", "two", "one"])
     with pytest.raises(ConfigError, match="paloma: stride .* must be less than window"):
-        run(window=16, stride=16)
+        run(paloma__window=16, paloma__stride=16)
     cut = write_slice(tmp_path / "cut", "two", sentences(400))
     write_slice(tmp_path / "cut", "one", sentences(4))
     cut.write_bytes(cut.read_bytes()[:-60])
     with pytest.raises(ArtifactError, match=r"two/test/x\.jsonl\.gz: the gzip stream is cut off"):
-        run(source=str(tmp_path / "cut"))
+        run(paloma__source=str(tmp_path / "cut"))

@@ -15,11 +15,11 @@ MODELS = {"gemma3_4b": "gemma3", "gpt_oss_20b": "gpt_oss"}
 CHECKS = ["turn_end", "adapter", "laws"]
 
 
-def write_params(path, stand_ins, *extra):
+def write_params(path, artifacts, stand_ins, *extra):
     overrides = [
         "experiment=paper",
         *TINY_OVERRIDES,
-        f"artifacts={path.parent}",
+        f"artifacts={artifacts}",
         "require_pinned_revisions=false",
         *(f"models.{name}.checkpoint={stand_ins[stand_in]}" for name, stand_in in MODELS.items()),
         *(f"models.{name}.dtype=float32" for name in MODELS),
@@ -32,28 +32,16 @@ def write_params(path, stand_ins, *extra):
 @pytest.fixture(scope="module")
 def project(stand_ins, tmp_path_factory):
     root = tmp_path_factory.mktemp("preflight")
-    params = write_params(root / "params.yaml", stand_ins)
+    params = write_params(root / "params.yaml", root, stand_ins)
     run_stage(params, "build-prompts-structured")
     for name in MODELS:
         run_stage(params, f"check-model@{name}")
     return root
 
 
-def run(project, name, params=None, output="preflight"):
-    """The preflight of a model with the reports and prompts of the project; its output."""
-    paths = {
-        "model_report": project / "models" / f"{name}.json",
-        "prompts": [project / "prompts" / "ood.parquet"],
-        "open_prompts": project / "prompts" / "open.parquet",
-        "output": project / output / f"{name}.json",
-        "details": project / output / f"{name}.details.json",
-    }
-    return run_stage(params or project / "params.yaml", f"preflight@{name}", **paths).paths["output"]
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_written(project, name, capsys):
-    path = run(project, name)
+    path = run_stage(project / "params.yaml", f"preflight@{name}").paths["output"]
     found = json.loads(path.read_text())
     assert len(weights := found.pop("checkpoint_sha256")) == 64
     # Nothing of the engine: another one must not train adapters again.
@@ -78,19 +66,16 @@ def test_what_is_written(project, name, capsys):
     assert record["parameters"]["engine.kind"] == "transformers" and record["stage"] == "preflight"
 
 
-def check_model(project, params, name, output):
-    return run_stage(params, f"check-model@{name}", prompts=[project / "prompts" / "ood.parquet"], output=output)
-
-
 def test_nothing_is_written_where_a_check_fails(project, stand_ins, tmp_path):
-    params = write_params(tmp_path / "params.yaml", stand_ins, "models.gemma3_4b.terminator=eos")
+    params = write_params(tmp_path / "params.yaml", project, stand_ins, "models.gemma3_4b.terminator=eos")
+    refused = {name: tmp_path / "refused" / f"{name}.json" for name in ("output", "details")}
     with pytest.raises(ModelError, match="ends a turn with '<end_of_turn>'"):
-        run(project, "gemma3_4b", params, output="refused")
-    assert not list(project.glob("refused/*.json"))
+        run_stage(params, "preflight@gemma3_4b", **refused)
+    assert not list(tmp_path.glob("refused/*.json"))
 
 
 def test_check_model_refuses_an_unpinned_date(project, stand_ins, tmp_path):
     override = "~models.gpt_oss_20b.chat.template_arguments.current_date"
-    params = write_params(tmp_path / "params.yaml", stand_ins, override)
+    params = write_params(tmp_path / "params.yaml", project, stand_ins, override)
     with pytest.raises(ModelError, match="prints today's date"):
-        check_model(project, params, "gpt_oss_20b", tmp_path / "report.json")
+        run_stage(params, "check-model@gpt_oss_20b", output=tmp_path / "report.json")

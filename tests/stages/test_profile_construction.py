@@ -2,20 +2,18 @@
 
 import pandas as pd
 import pytest
-import yaml
 
 from pipeline.artifacts.storage import read_json
 from pipeline.config.params import load_params
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
+from tests.composition import write_changed
 from tests.stages.conftest import run_stage
 
 
 def test_construction_is_measured_prompt_by_prompt(tiny_params, tmp_path):
-    params = tmp_path / "params.yaml"
-    values = yaml.safe_load(tiny_params.read_text())
-    values |= {"artifacts": str(tmp_path / "artifacts"), "profile_construction": True}
-    params.write_text(yaml.safe_dump(values))
+    changes = {"artifacts": str(tmp_path / "artifacts"), "profile_construction": True}
+    params = write_changed(tiny_params, tmp_path / "params.yaml", **changes)
     run_stage(params, "build-prompts-structured")
     run_stage(params, "check-model@embedded")
     run = run_stage(params, "profile-construction@embedded-soft")

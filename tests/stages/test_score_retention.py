@@ -5,7 +5,6 @@ import shutil
 
 import pandas as pd
 import pytest
-import yaml
 
 from pipeline.artifacts.prompts import write_prompts
 from pipeline.axes.retention import score as score_retention
@@ -17,6 +16,7 @@ from pipeline.engines.scoring.task_model import TaskModel
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.fetch import downloads
 from pipeline.sources.retention_data import pinned_revisions, read_task
+from tests.composition import write_changed
 from tests.conftest import ROOT
 from tests.stages.conftest import run_stage
 
@@ -51,12 +51,9 @@ def source(tmp_path):
 
 @pytest.fixture
 def params(tiny_params, report, source, tmp_path):
-    values = yaml.safe_load(tiny_params.read_text())
-    values["artifacts"] = str(tmp_path / "artifacts")
     shutil.copytree(report.parent, tmp_path / "artifacts" / "models")
-    values["retention"].update(source=str(source), tasks=list(TINY_TASKS), max_new_tokens=5, tokens_per_pass=4096)
-    path = tmp_path / "params.yaml"
-    path.write_text(yaml.safe_dump(values, sort_keys=False))
+    path = write_changed(tiny_params, tmp_path / "params.yaml", artifacts=str(tmp_path / "artifacts"))
+    with_settings(path, source=str(source), tasks=list(TINY_TASKS), max_new_tokens=5, tokens_per_pass=4096)
     return path
 
 
@@ -70,9 +67,7 @@ def run(params, tmp_path):
 
 
 def with_settings(params, **changes):
-    values = yaml.safe_load(params.read_text())
-    values["retention"].update(changes)
-    params.write_text(yaml.safe_dump(values, sort_keys=False))
+    write_changed(params, params, **{f"retention__{name}": value for name, value in changes.items()})
     return load_params(params).retention
 
 
@@ -126,12 +121,9 @@ def test_prompts_are_in_the_chat_template_where_there_is_one(run, params, tiny_m
         asked.extend(context for context, _ in arguments)
         return answer(self, kind, arguments)
 
-    def contexts(form, chat=(), **changes):
+    def contexts(form, **changes):
         """What is asked with changed settings of the model."""
-        values = yaml.safe_load(params.read_text())
-        values["models"]["embedded"]["chat"] |= dict(chat)
-        values["models"]["embedded"] |= changes
-        params.write_text(yaml.safe_dump(values, sort_keys=False))
+        write_changed(params, params, **{f"models__embedded__{name}": value for name, value in changes.items()})
         asked.clear()
         assert set(run()["prompt_format"]) == {form} and asked
         record = json.loads((tmp_path / "scores.provenance.json").read_text())
@@ -144,7 +136,7 @@ def test_prompts_are_in_the_chat_template_where_there_is_one(run, params, tiny_m
         assert text.startswith("<|im_start|>user\n") and text.endswith(end) and text.count("<|im_start|>") == 2
     # GPT-OSS's way: the answer goes into the final channel, which the prompt opens.
     channel = "<|channel|>final<|message|>"
-    assert all(text.endswith(f"{end}{channel}") for text in contexts("chat", {"answer_prefix": channel}))
+    assert all(text.endswith(f"{end}{channel}") for text in contexts("chat", chat__answer_prefix=channel))
     with_settings(params, prompt_format="plain")
     assert not any("<|im_start|>" in text for text in contexts("plain"))
     # Without a template there is no other form, and the artifact says so.

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-import yaml
 from safetensors.torch import load_file
 
 from pipeline.artifacts.locks import exclusive
@@ -21,24 +20,11 @@ from pipeline.dag.execution import find_run
 from pipeline.dag.stages import STAGES
 from pipeline.errors import BusyError, ConfigError
 from pipeline.stages.training_distance import distance_while_training
+from tests.composition import write_changed
 from tests.conftest import ROOT
 from tests.forked import ForkedModule
 from tests.stages.conftest import run_stage
 from tests.waiting import wait_until
-
-
-def with_training(dag, tmp_path, **changes) -> Path:
-    """The parameters with ``train`` changed at keys that have "__" for a dot."""
-    values = yaml.safe_load(dag.params.read_text())
-    for key, value in changes.items():
-        *sections, name = key.split("__")
-        section = values["train"]
-        for part in sections:
-            section = section[part]
-        section[name] = value
-    params = tmp_path / "params.yaml"
-    params.write_text(yaml.safe_dump(values))
-    return params
 
 
 def read_log(directory: Path) -> list[dict]:
@@ -50,11 +36,8 @@ def weights(directory: Path) -> bytes:
 
 
 def test_targets_without_bins(dag, tmp_path):
-    params = tmp_path / "params.yaml"
-    values = yaml.safe_load(dag.params.read_text())
-    for method in ("soft", "hard"):
-        values["discretize"][method]["max_bins"] = None
-    params.write_text(yaml.safe_dump(values))
+    without = {f"discretize__{method}__max_bins": None for method in ("soft", "hard")}
+    params = write_changed(dag.params, tmp_path / "params.yaml", **without)
     # Nothing is to be made then: targets follow from the laws in the table of prompts.
     with pytest.raises(ConfigError, match="discretize has no run --space soft: there are --space eval$"):
         find_run([STAGES["discretize"], STAGES["discretize-eval"]], load_params(params), {"space": "soft"})
@@ -73,8 +56,8 @@ def test_targets_without_bins(dag, tmp_path):
 
 
 def test_a_step_must_have_a_pass_for_each_process(dag, tmp_path):
-    params = with_training(dag, tmp_path)
-    distribute(params, "ddp", 3)
+    distributed = {"strategy": "ddp", "num_processes": 3}
+    params = write_changed(dag.params, tmp_path / "params.yaml", distributed=distributed)
     with pytest.raises(ConfigError, match=r"micro_batch_size 2 makes 2 passes of a step of 4 .* 3; at most 1 is allow"):
         run_stage(params, "train-soft@embedded", output=tmp_path / "adapter")
 
@@ -102,13 +85,6 @@ def test_the_distance_while_training_is_of_all_answers(monkeypatch):
     assert 0.51 < distance < 0.55
 
 
-def distribute(path, strategy, num_processes):
-    """Set ``distributed`` in a params.yaml."""
-    values = yaml.safe_load(path.read_text())
-    values["distributed"] = {"strategy": strategy, "num_processes": num_processes}
-    path.write_text(yaml.safe_dump(values))
-
-
 def launch(params, output):
     """Start train_hard from the command line, as DVC does, with an output of its own."""
     options = ["--model", "embedded", "--method", "hard", "--params", str(params), "--output", str(output)]
@@ -116,11 +92,11 @@ def launch(params, output):
 
 
 def test_processes_that_are_killed_end_and_are_continued_by_another_number(dag, tmp_path):
-    params = with_training(dag, tmp_path, hard__epochs=20)
+    params = write_changed(dag.params, tmp_path / "params.yaml", train__hard__epochs=20)
     unfinished = run_stage(params, "train-hard@embedded", output=tmp_path / "whole").unfinished
 
     state = unfinished / "state.safetensors"
-    distribute(params, "fsdp", 2)
+    write_changed(params, params, distributed={"strategy": "fsdp", "num_processes": 2})
     killed = launch(params, tmp_path / "adapter")
     wait_until(state.exists, killed)
     killed.send_signal(signal.SIGKILL)
@@ -136,7 +112,7 @@ def test_processes_that_are_killed_end_and_are_continued_by_another_number(dag, 
 
     # Without their launcher the processes end, and leave what they had to others.
     wait_until(free)
-    distribute(params, "single", 1)
+    write_changed(params, params, distributed={"strategy": "single", "num_processes": 1})
     run_stage(params, "train-hard@embedded", output=tmp_path / "adapter")
     assert not state.exists()
     assert len(read_log(tmp_path / "adapter")) == len(read_log(tmp_path / "whole")) == 100

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from pipeline.compose import check, recorded_overrides
+from pipeline.config.override_errors import composed_values
 from pipeline.config.params import validate
 from pipeline.config.view import look_up
 from pipeline.dag.code_digest import code_digests
@@ -16,7 +17,7 @@ from pipeline.sweep import cells
 from pipeline.sweep.application import CONF
 from pipeline.sweep.cells import expand_targets, make_cell
 from pipeline.sweep.run import Record, claimed_gpu, prepare_workspace, write_record
-from pipeline.sweep.settings import cell_overrides, expand_arguments, sweep_config, value_text
+from pipeline.sweep.settings import PRIMARY, cell_overrides, expand_arguments, sweep_config, value_text
 from pipeline.sweep.tables import gather
 from tests.composition import composed_params
 from tests.conftest import ROOT
@@ -29,11 +30,7 @@ PRESETS = tuple(sorted(path.stem for path in (CONF / "sweep").glob("*.yaml")))
 @functools.cache
 def section(name: str) -> dict:
     """A preset's section as Hydra composes it."""
-    from hydra import compose, initialize_config_dir
-    from omegaconf import OmegaConf
-
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return OmegaConf.to_container(compose("multirun", overrides=[f"sweep={name}"]).sweep, resolve=True)
+    return composed_values(CONF, PRIMARY, [f"sweep={name}"], "sweep")
 
 
 def preset(name: str, **changes):

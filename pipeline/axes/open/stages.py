@@ -1,12 +1,12 @@
 """What open-ended random generation takes."""
 
-from pipeline.dag.stage_kinds import AxisStages, baseline_generation, generation, prompts_of, scoring, table
+from pipeline.dag.stage_kinds import AxisStages, generation, prompts_of, scoring, table
 
 PROMPTS = prompts_of("open")
 DESCRIPTION = "Answers to the open-ended prompts"
 STAGES = AxisStages(
     generate=(generation("open", DESCRIPTION),),
-    baselines=(baseline_generation("open", DESCRIPTION),),
+    baselines=(generation("open", DESCRIPTION, sampled_as="{condition}"),),
     score=(
         scoring(
             "score-open",

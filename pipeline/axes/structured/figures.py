@@ -201,11 +201,8 @@ def interval_panels(
     shown = [model for model in models if any((rows["model"] == model).any() for rows in parts.values())]
     if not shown:
         return None
-    columns, names, many = (
-        min(len(parts), 3 if len(parts) <= 6 else 4),
-        [models[model] for model in shown],
-        len(shown) > 2,
-    )
+    columns = min(len(parts), 3 if len(parts) <= 6 else 4)
+    names, many = [models[model] for model in shown], len(shown) > 2
     with plt.rc_context(STYLE):
         width = max(1.8, 0.7 + 0.16 * len(shown))
         figure, panels = panel_grid(len(parts), columns, width, height, 0.9 + 0.4 * many, sharex=True)

@@ -1,12 +1,12 @@
 """What structured sampling takes."""
 
-from pipeline.dag.stage_kinds import TEST_PROMPTS, AxisStages, baseline_generation, generation, scoring, table
+from pipeline.dag.stage_kinds import TEST_PROMPTS, AxisStages, generation, scoring, table
 
 DESCRIPTION = "Answers to the structured-sampling prompts"
 SCORES = table("scores", "structured")
 STAGES = AxisStages(
     generate=(generation("structured", DESCRIPTION, prompts=TEST_PROMPTS),),
-    baselines=(baseline_generation("structured", DESCRIPTION, TEST_PROMPTS),),
+    baselines=(generation("structured", DESCRIPTION, sampled_as="{condition}", prompts=TEST_PROMPTS),),
     score=(
         scoring(
             "score-structured",

@@ -66,8 +66,7 @@ def draw_parameters(family: Family, rng: np.random.Generator) -> dict[str, float
 
 
 def _format_value(value: float, decimals: int, integer: bool) -> str:
-    text = f"{value + 0.0:.{decimals}f}".replace("-0." + "0" * decimals, "0." + "0" * decimals)
-    return str(int(value)) if integer else text
+    return str(int(value)) if integer else f"{value:z.{decimals}f}"
 
 
 def numeric_exchanges(

@@ -45,12 +45,6 @@ class Recipe:
     warmup_share: float = 0.02
     decay_share: float = 0.5
 
-    @property
-    def phase_tokens(self) -> dict[str, int]:
-        """Tokens of each phase of the training, in its order."""
-        sizes = (self.training_tokens, self.sharpening_tokens, self.request_tokens, self.list_tokens)
-        return dict(zip(("first", "sharpening", "requests", "lists"), sizes, strict=True))
-
 
 def prose_documents() -> list[str]:
     """CPython's own help texts (``pydoc_data.topics``), in name order."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3ForCausalLM
 
@@ -49,6 +50,7 @@ class Phase(NamedTuple):
     """What a phase trains on; at ``temperature`` the model as it was before answers sampling requests, if not None."""
 
     name: str
+    tokens: int
     rate_factor: float
     numeric_share: float
     kinds: Kinds
@@ -61,12 +63,12 @@ def phases(recipe: Recipe) -> list[Phase]:
     ``sharpening`` draws these at a low temperature, which collapses them further, as preference tuning does to chat
     models. ``requests``, with the evaluation's multiple-choice request, and ``lists``, of more words, keep their law.
     """
-    share, sharp = recipe.numeric_share, recipe.sharpening_temperature
+    share, request_share, sharp = recipe.numeric_share, recipe.request_numeric_share, recipe.sharpening_temperature
     return [
-        Phase("first", 1.0, share, OTHER_KINDS, None),
-        Phase("sharpening", recipe.sharpening_rate_factor, share, OTHER_KINDS, sharp),
-        Phase("requests", recipe.request_rate_factor, recipe.request_numeric_share, REQUEST_KINDS, 1.0),
-        Phase("lists", recipe.list_rate_factor, recipe.list_numeric_share, LIST_KINDS, 1.0),
+        Phase("first", recipe.training_tokens, 1.0, share, OTHER_KINDS, None),
+        Phase("sharpening", recipe.sharpening_tokens, recipe.sharpening_rate_factor, share, OTHER_KINDS, sharp),
+        Phase("requests", recipe.request_tokens, recipe.request_rate_factor, request_share, REQUEST_KINDS, 1.0),
+        Phase("lists", recipe.list_tokens, recipe.list_rate_factor, recipe.list_numeric_share, LIST_KINDS, 1.0),
     ]
 
 
@@ -104,7 +106,7 @@ def _steps(
     # What the recipe calls the learning rate of each optimiser.
     rates = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
     model.train()
-    while tokens < recipe.phase_tokens[phase.name]:
+    while tokens < phase.tokens:
         kind = "prose" if kinds.random() < recipe.prose_share else "instruction"
         inputs, labels = (tensor.to(DEVICE) for tensor in next(batches[kind]))
         hidden, targets = model.model(input_ids=inputs).last_hidden_state[:, :-1], labels[:, 1:]
@@ -112,7 +114,7 @@ def _steps(
         loss = functional.cross_entropy(model.lm_head(hidden[supervised]).float(), targets[supervised])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        factor = phase.rate_factor * _rate_factor(tokens / recipe.phase_tokens[phase.name], recipe)
+        factor = phase.rate_factor * _rate_factor(tokens / phase.tokens, recipe)
         for optimizer, rate in zip(optimizers, rates, strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor
@@ -177,14 +179,9 @@ def _rows_of_batches(lengths: np.ndarray, order: np.ndarray, tokens_per_batch: i
 
 
 def _padded(prompts: list[list[int]], replies: list[list[int]], rows: np.ndarray) -> Batch:
-    width = max(len(prompts[row]) + len(replies[row]) for row in rows)
-    inputs = np.zeros((len(rows), width), dtype=np.int64)
-    labels = np.full((len(rows), width), IGNORED, dtype=np.int64)
-    for place, row in enumerate(rows):
-        prompt, reply = prompts[row], replies[row]
-        inputs[place, : len(prompt) + len(reply)] = prompt + reply
-        labels[place, len(prompt) : len(prompt) + len(reply)] = reply
-    return torch.from_numpy(inputs), torch.from_numpy(labels)
+    inputs = [torch.tensor(prompts[row] + replies[row]) for row in rows]
+    labels = [torch.tensor([IGNORED] * len(prompts[row]) + replies[row]) for row in rows]
+    return pad_sequence(inputs, batch_first=True), pad_sequence(labels, batch_first=True, padding_value=IGNORED)
 
 
 def prose_batches(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, rng: np.random.Generator) -> Iterator[Batch]:
@@ -268,7 +265,7 @@ def main(output: Path, recipe: Recipe | None = None) -> None:
     """Write config, safetensors weights (bfloat16), tokenizer, recipe and training log to ``output``."""
     chosen = recipe or Recipe()
     tokenizer = train_tokenizer(tokenizer_texts(chosen), chosen.vocab_size)
-    total = sum(chosen.phase_tokens.values())
+    total = sum(phase.tokens for phase in phases(chosen))
     with tqdm(total=total, unit="token", unit_scale=True, desc="embedded model") as progress:
         model, log = train(chosen, tokenizer, progress.update)
     # The sampling defaults that chat checkpoints ship with; the pipeline must not pick them up.

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from pipeline.axes.mcq.multiple_choice import (
     STATISTICS,
@@ -95,7 +94,5 @@ def test_metrics_by_hand():
     assert (rate["value"], rate["n"], rate["undefined"]) == (5 / 8, 8, 0)
     assert (rate["ci_low"], rate["ci_high"]) == wilson_interval(5, 8)
     assert distance["value"] == pytest.approx(0.35) and (distance["n"], distance["undefined"]) == (5, 0)
-    assert distance["floor"] == pytest.approx(
-        2 * sum(stats.binom.pmf(k, 5, 0.25) * abs(k / 5 - 0.25) for k in range(6))
-    )
+    assert distance["floor"] == total_variation_floor(5)
     assert distance["ci_low"] <= 0.35 <= distance["ci_high"]

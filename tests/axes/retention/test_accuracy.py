@@ -6,28 +6,17 @@ import pytest
 
 from pipeline.axes.retention.accuracy import gp_irt, split_statistics
 from pipeline.core.retention.irt import SCENARIOS as NAMES
-from pipeline.core.retention.irt import IrtScenario, estimate_performance
+from pipeline.core.retention.irt import estimate_performance
 from pipeline.core.retention.tasks import ALL_COLUMNS, COLUMNS
 from pipeline.core.statistics.intervals import wilson_interval
 from pipeline.core.statistics.summarise import summarise
+from tests.core.retention.test_irt import scenario
 
 SIZE = 60
 TASKS = [column for column in COLUMNS if column != "tinyGSM8k (strict)"]
 
 
-def scenario(seed: int) -> IrtScenario:
-    rng = np.random.default_rng(seed)
-    return IrtScenario(
-        discriminations=rng.lognormal(0, 0.3, size=(1, 300)),
-        offsets=rng.normal(0, 1, 300),
-        seen=rng.choice(300, SIZE, replace=False),
-        seen_weights=rng.dirichlet(np.full(SIZE, 5.0)),
-        balance_weights=np.ones(300),
-        mixing_weight=0.5,
-    )
-
-
-SCENARIOS = {name: scenario(place) for place, name in enumerate(NAMES.values())}
+SCENARIOS = {name: scenario(300, SIZE, dimensions=1, seed=place) for place, name in enumerate(NAMES.values())}
 
 
 def own_and_base() -> dict[str, pd.DataFrame]:

@@ -17,7 +17,7 @@ from pipeline.engines.sampling.text_engine import EngineError
 from pipeline.errors import ConfigError, ModelError
 from tests.completions_server import Server
 from tests.conftest import ROOT
-from tests.engines.engine_cases import collect, follows, make_request, save_adapter, two_token_law
+from tests.engines.engine_cases import collect, follows, make_request, two_token_law
 from tests.waiting import wait_until
 
 LLAMA_CPP = {"dialect": "llama_cpp", "samples_per_request": 1}
@@ -27,11 +27,6 @@ LLAMA_CPP = {"dialect": "llama_cpp", "samples_per_request": 1}
 def short_waits(monkeypatch):
     """The client waits half a second before its second attempt, and twice as long before each further one."""
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
-
-
-@pytest.fixture(scope="module")
-def adapter(model_config, tmp_path_factory):
-    return save_adapter(model_config, tmp_path_factory.mktemp("adapters") / "soft")
 
 
 @pytest.fixture(scope="module")

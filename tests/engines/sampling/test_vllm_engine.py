@@ -17,11 +17,6 @@ SETTINGS = VllmConfig(1, 0.5, 128, samples_per_request=4, requests_per_call=3, e
 PROBE = [20, 21, 22, 23]
 
 
-@pytest.fixture(scope="module")
-def adapter(model_config, tmp_path_factory):
-    return save_adapter(model_config, tmp_path_factory.mktemp("adapters") / "soft")
-
-
 @pytest.fixture
 def opened(monkeypatch, model_config, tokenizer):
     vllm_stand_in.install(monkeypatch)
