@@ -15,7 +15,7 @@ from pipeline.report.evaluations import METRIC_COLUMNS, EvaluationKey, ReportCon
 MISSING, FAILED = "not run", "failed"
 DASH = "—"
 RATIO_TITLE = "× perfect"
-FIELD_TITLES = {"n": "n", "floor": "Perfect sampler", "ratio": RATIO_TITLE, "change": "Change", "p": "p"}
+FIELD_TITLES = {"n": "n", "floor": "Perfect sampler", "ratio": RATIO_TITLE, "change": "Change"}
 INTERVALS, CHANGE = "Brackets: 95% intervals.", " Change: the condition less base, paired."
 ADDRESS = ("axis", "split", "metric", "model", "condition")
 Cells = Mapping[str, Any]  # rows of metrics.csv by metric
@@ -52,7 +52,7 @@ class Column:
     """A metric in a table. Without a title, split or axis it has the metric's own, or the row's split."""
 
     metric: str  # "{row}" stands for the key of the row
-    field: Literal["value", "n", "floor", "ratio", "change", "p"] = "value"
+    field: Literal["value", "n", "floor", "ratio", "change"] = "value"
     """"ratio" is the value over a perfect sampler's, "change" the paired one from base."""
     title: str = ""
     split: str = ""
@@ -161,8 +161,6 @@ def metric_cell(row: Any, column: str = "value") -> Cell:
     if column == "ratio":
         known = math.isfinite(row.floor) and row.floor > 0
         return Cell(*((f"{row.value / row.floor:.1f}", f"({row.floor:.3g})") if known else (DASH, "")), tooltip)
-    if column == "p":
-        return Cell(probability_text(row.value), "", tooltip)
     interval = interval_text(row.ci_low, row.ci_high, decimals, "") if math.isfinite(row.ci_low) else ""
     return Cell(number_text(row.value, decimals), interval, tooltip)
 
