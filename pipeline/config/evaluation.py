@@ -121,10 +121,6 @@ class GenerateAxes:
     selfreflect: GenerateConfig | None = None
 
 
-def enabled_baselines(generate: GenerateAxes) -> list[str]:
-    return [name for name in BASELINES if getattr(generate, name).enabled]
-
-
 @dataclass(frozen=True, config=STRICT)
 class ClassifierConfig:
     """What decides whether two NoveltyBench responses say the same."""

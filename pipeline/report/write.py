@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pipeline.artifacts.atomic import atomic_entries
 from pipeline.axes import AXES, axis_modules
-from pipeline.config.evaluation import PEOPLE_AXES, enabled_baselines
+from pipeline.config.conditions import baselines_on
+from pipeline.config.evaluation import PEOPLE_AXES
 from pipeline.config.params import BASE, Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.report.ablations import Ablations, read_ablations
@@ -211,13 +212,13 @@ def missing_evaluations(context: ReportContext, sweeps: Sequence[str]) -> list[s
     """What failed, is missing or switched off, in a sentence each; ``sweeps`` are the ablations without a run."""
     params, evaluations = context.params, context.evaluations
     known = evaluations.sources.keys() | evaluations.failed.keys()
-    enabled, absent = enabled_baselines(params.generate), {}
+    absent: dict[str, list[str]] = {}
     for axis in (axis for axis in REPORTS if axis in evaluations.axes):
         # An axis of divergence from base has no evaluation of base.
         with_base = any(key.axis == axis and key.condition == BASE for key in known)
         conditions = context.conditions if with_base else context.methods
         for model in context.names:
-            for condition in (*conditions, *(name for name in AXES[axis].baselines if name in enabled)):
+            for condition in (*conditions, *baselines_on(params, axis)):
                 if EvaluationKey(axis, model, condition) not in known:
                     absent.setdefault(f"{model} {condition}", []).append(axis)
     nothing = [axis for axis in params.possible_axes if axis not in evaluations.axes]

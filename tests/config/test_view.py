@@ -5,8 +5,7 @@ from operator import attrgetter
 
 import pytest
 
-from pipeline.config.conditions import answer_protocol, generation_settings
-from pipeline.config.evaluation import enabled_baselines
+from pipeline.config.conditions import answer_protocol, baselines_on, generation_settings
 from pipeline.config.params import load_params
 from pipeline.config.view import ParamsView, UndeclaredParameterError
 from tests.conftest import ROOT
@@ -76,4 +75,4 @@ def test_methods_properties_and_functions_see_the_same_restriction(params):
     with pytest.raises(UndeclaredParameterError, match=r"shape\.height"):
         one.area  # noqa: B018
     with pytest.raises(UndeclaredParameterError, match=r"generate\.ssot"):
-        enabled_baselines(view.generate)
+        baselines_on(view, "open")

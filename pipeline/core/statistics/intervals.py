@@ -58,11 +58,6 @@ def combine(values: np.ndarray, statistic: Statistic) -> np.ndarray:
         return (np.mean if statistic == "family_mean" else np.median)(means_within(values), axis=-1)
 
 
-def over_families(values: np.ndarray, families: np.ndarray, statistic: Statistic = "family_median") -> float:
-    """``combine`` of float64[P] values of prompts, of str[P] families; NaN without a prompt."""
-    return float(combine(at_places(values, by_family(families)), statistic)) if len(values) else math.nan
-
-
 def family_draws(families: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
     """Resamples of families, then of the prompts in each: int64[replicates, F, M] places among str[P] families, -1
     where a drawn family has fewer than M prompts."""

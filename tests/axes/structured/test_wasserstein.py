@@ -15,7 +15,7 @@ from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import over_families
+from pipeline.core.statistics.intervals import at_places, by_family, combine
 
 INTEGER_PROMPTS = [p for split in ("unseen", "ood") for p in build_split(split, selection="selected") if p.law.integer]
 
@@ -75,5 +75,5 @@ def test_perfect_sampler_floor_at_1000(split, low, high):
     replicates = np.stack(
         [perfect_sampler_replicates(p.law, 1000, 40, random_stream(0, "test", p.prompt_id)) for p in prompts]
     )
-    families = np.array([prompt.family for prompt in prompts])
-    assert low < np.mean([over_families(column, families) for column in replicates.T]) < high
+    places = by_family(np.array([prompt.family for prompt in prompts]))
+    assert low < combine(at_places(replicates.T, places), "family_median").mean() < high

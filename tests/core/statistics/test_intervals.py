@@ -9,11 +9,13 @@ from scipy import stats
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.intervals import (
+    at_places,
+    by_family,
     clustered_wilson_interval,
+    combine,
     half_sample_deviations,
     half_samples,
     interval_of_deviations,
-    over_families,
     wilson_interval,
 )
 from pipeline.core.statistics.summarise import aggregate_of, mean_of, summarise
@@ -49,7 +51,7 @@ def plain_loop(values, families, deviations, statistic, replicates, rng):
             for prompt in rng.choice(members[family], size=len(members[family])):
                 drawn.append((label, values[prompt] + rng.choice(deviations[prompt])))
         labels, found = np.array(drawn).T
-        draws.append(over_families(found, labels, statistic))
+        draws.append(combine(at_places(found, by_family(labels)), statistic))
     return np.nanpercentile(draws, [2.5, 97.5])
 
 
