@@ -27,7 +27,7 @@ def scenario(num_items=1500, num_seen=100, dimensions=2, mixing_weight=0.4, seed
         discriminations=rng.lognormal(-0.2, 0.4, size=(dimensions, num_items)),
         offsets=rng.normal(0, 1.2, num_items),
         seen=rng.choice(num_items, num_seen, replace=False),
-        seen_weights=np.full(num_seen, 1 / num_seen),
+        seen_weights=rng.dirichlet(np.full(num_seen, 5.0)),
         balance_weights=np.ones(num_items) if weights is None else weights,
         mixing_weight=mixing_weight,
     )
