@@ -29,7 +29,7 @@ from pipeline.core.training.objectives import soft_target_loss
 from pipeline.core.tries.digit_tokens import DigitTokens
 from pipeline.core.tries.trie import build_tries
 from pipeline.engines.loading.model import add_lora, position_logits
-from pipeline.engines.sampling.generate import generate, sample_seeds
+from pipeline.engines.sampling.generate import generate_prompts, sample_seeds
 from pipeline.engines.sampling.preflight_law import (
     RELATIVE_ERROR,
     LawCheck,
@@ -39,6 +39,7 @@ from pipeline.engines.sampling.preflight_law import (
     power,
     power_warning,
 )
+from pipeline.engines.sampling.samplers import SamplingLaw
 from pipeline.engines.sampling.text_engine import SampleRequest, TextEngine
 from pipeline.engines.sampling.transformers_engine import TransformersEngine
 from pipeline.engines.scoring.tree_attention import supports_tree_attention
@@ -227,18 +228,18 @@ class Measurements:
         """Answers to one prompt, a row each; random weights spread them, so prefixes hardly merge."""
 
         def draw() -> None:
-            generate(
+            answers = generate_prompts(
                 self.model,
                 TokenNames(),
-                self.prompts[0],
-                sample_seeds(0, ("gpu",), self.num_samples),
+                [self.prompts[0]],
+                [sample_seeds(0, ("gpu",), self.num_samples)],
+                [SamplingLaw(1.0, 1.0)],
                 # No token ends an answer: all are equally long, whatever the weights.
                 stop_ids={self.shape.vocabulary},
                 max_new_tokens=ANSWER_TOKENS,
-                temperature=1.0,
-                top_p=1.0,
                 batch_size=self.rows,
             )
+            list(answers)
 
         with counted(self.model) as cost:
             draw()

@@ -120,7 +120,7 @@ class SharedSteps:
         return jobs
 
     def _begin(self, job: Job) -> None:
-        law = SamplingLaw(1.0, 1.0, 1) if job.temperature == 0 else SamplingLaw(job.temperature, job.top_p, None)
+        law = SamplingLaw(1.0, 1.0, 1) if job.temperature == 0 else SamplingLaw(job.temperature, job.top_p)
         numbers = list(islice(self._numbers, len(job.seeds)))
         for index, (seed, number) in enumerate(zip(job.seeds, numbers, strict=True)):
             sample = _Sample(seed=seed, law=law, limit=job.max_new_tokens, stops=job.stops, job=job, index=index)

@@ -15,7 +15,8 @@ import pytest
 import uvicorn
 
 from pipeline import serve
-from pipeline.engines.sampling.generate import generate
+from pipeline.engines.sampling.generate import generate_prompts
+from pipeline.engines.sampling.samplers import SamplingLaw
 from pipeline.errors import ConfigError
 from pipeline.inference import opening, token_stream
 from pipeline.inference.server import ModelServer
@@ -62,10 +63,13 @@ def chat(client):
     return ask
 
 
-def expected(loaded, ids, seeds, limit=6, **changes):
+def expected(loaded, ids, seeds, temperature=1.0, top_p=1.0):
     """Answers of the engine in this process."""
-    settings = {"stop_ids": loaded.stop_ids, "max_new_tokens": limit, "temperature": 1.0, "top_p": 1.0, "batch_size": 4}
-    return generate(loaded.model, loaded.tokenizer, ids, seeds, **(settings | changes))
+    settings = {"stop_ids": loaded.stop_ids, "max_new_tokens": 6, "batch_size": 4}
+    law = SamplingLaw(temperature, top_p)
+    batches = generate_prompts(loaded.model, loaded.tokenizer, [ids], [seeds], [law], **settings)
+    answers = {index: answer for batch in batches for _, index, answer in batch}
+    return [answers[index] for index in range(len(seeds))]
 
 
 def test_an_answer_is_the_pipelines_own_with_that_seed(client, chat, loaded):

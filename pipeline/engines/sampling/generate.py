@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -49,26 +48,20 @@ def generate_prompts(
     tokenizer: PreTrainedTokenizerBase,
     prompts: Sequence[Sequence[int]],
     seeds: Sequence[Sequence[int]],
+    laws: Sequence[SamplingLaw],
     *,
     stop_ids: set[int],
     max_new_tokens: int,
-    temperature: float | Sequence[float],
-    top_p: float | Sequence[float],
     batch_size: int,
-    top_k: int | Sequence[int | None] | None = None,
     constraint: TrieConstraint | None = None,
     skip_special_tokens: bool = True,
     stops: Sequence[str] = (),
 ) -> Iterator[list[tuple[int, int, Generation]]]:
     """Sample one answer per seed of each prompt; yields index of the prompt, index of the seed, answer, as they finish.
 
-    ``temperature``, ``top_p`` and ``top_k`` are of all prompts or one for each. Every sample draws step k with the k-th
-    number of its own stream, so the rows it is decoded with do not matter, up to rounding.
+    There is a law for each prompt. Every sample draws step k with the k-th number of its own stream, so the rows it is
+    decoded with do not matter, up to rounding.
     """
-    settings = (
-        value if isinstance(value, Sequence) else [value] * len(prompts) for value in (temperature, top_p, top_k)
-    )
-    laws = list(map(SamplingLaw, *settings))
     alike: dict[tuple[int, ...], list[int]] = {}
     for prompt, ids in enumerate(prompts):
         alike.setdefault(tuple(ids), []).append(prompt)
@@ -93,16 +86,3 @@ def generate_prompts(
             answers.append((*places[number], replace(known[tokens], seed=sample.seed)))
         if answers:
             yield answers
-
-
-def generate(
-    model: torch.nn.Module,
-    tokenizer: PreTrainedTokenizerBase,
-    prompt_ids: Sequence[int],
-    seeds: Sequence[int],
-    **settings: Any,
-) -> list[Generation]:
-    """All answers to one prompt, in the order of ``seeds``; settings as of ``generate_prompts``."""
-    stream = generate_prompts(model, tokenizer, [prompt_ids], [seeds], **settings)
-    answers = {index: answer for finished in stream for _, index, answer in finished}
-    return [answers[index] for index in range(len(seeds))]

@@ -30,7 +30,7 @@ class SamplingLaw(NamedTuple):
 
     temperature: float
     top_p: float
-    top_k: int | None
+    top_k: int | None = None
 
 
 def first_stop(text: str, stops: Sequence[str]) -> int:

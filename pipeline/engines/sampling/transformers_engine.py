@@ -8,6 +8,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.engines.sampling.generate import generate_prompts
+from pipeline.engines.sampling.samplers import SamplingLaw
 from pipeline.engines.sampling.text_engine import Sample, SampleRequest
 
 
@@ -32,11 +33,9 @@ class TransformersEngine:
                 self.tokenizer,
                 [request.prompt_ids for request in alike],
                 [list(request.seeds.values()) for request in alike],
+                [SamplingLaw(request.temperature, request.top_p, request.top_k) for request in alike],
                 stop_ids=self.stop_ids,
                 max_new_tokens=max_new_tokens,
-                temperature=[request.temperature for request in alike],
-                top_p=[request.top_p for request in alike],
-                top_k=[request.top_k for request in alike],
                 batch_size=self.batch_size,
                 constraint=alike[0].constraint,
                 skip_special_tokens=skip_special_tokens,

@@ -12,6 +12,7 @@ from pipeline.core.tries.token_tree import merge_sequences
 from pipeline.engines.loading.chat import text_bos
 from pipeline.engines.loading.model import position_logits
 from pipeline.engines.sampling.generate import generate_prompts
+from pipeline.engines.sampling.samplers import SamplingLaw
 from pipeline.engines.sampling.text_engine import GREEDY
 from pipeline.engines.scoring.token_scores import RowScorer
 from pipeline.engines.scoring.tree_attention import supports_tree_attention
@@ -78,11 +79,11 @@ class TaskModel:
             self.tokenizer,
             prompts,
             [[stream_seed(*self.names, context)] for context, _ in arguments],
+            [SamplingLaw(**self.law)] * len(prompts),
             stop_ids=self.stop_ids,
             max_new_tokens=self.max_new_tokens,
             batch_size=max(self.tokens_per_pass // max(map(len, prompts)), 1),
             stops=stops,
-            **self.law,
         ):
             fields = ("text", "num_tokens", "finish_reason")
             yield [(place, {name: getattr(answer, name) for name in fields}) for place, _, answer in answers]

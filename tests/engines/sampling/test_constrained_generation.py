@@ -6,7 +6,8 @@ import torch
 
 from pipeline.core.tries.constraint import TrieConstraint
 from pipeline.core.tries.trie import build_trie
-from pipeline.engines.sampling.generate import generate, sample_seeds
+from pipeline.engines.sampling.generate import generate_prompts, sample_seeds
+from pipeline.engines.sampling.samplers import SamplingLaw
 
 PROMPT = [20, 21, 22, 23, 24]
 
@@ -48,18 +49,18 @@ def test_samples_follow_the_restricted_law(model, tokenizer, strings):
     end = tokenizer.eos_token_id
     trie = build_trie(strings, np.full(len(strings), 1 / len(strings)), end)
     count = 4000
-    answers = generate(
+    batches = generate_prompts(
         model,
         Recorder(),
-        PROMPT,
-        sample_seeds(0, ("constrained",), count),
+        [PROMPT],
+        [sample_seeds(0, ("constrained",), count)],
+        [SamplingLaw(1.0, 1.0)],
         stop_ids={end},
         max_new_tokens=5,
-        temperature=1.0,
-        top_p=1.0,
         batch_size=64,
         constraint=TrieConstraint(trie, "cpu"),
     )
+    answers = [answer for batch in batches for _, _, answer in batch]
     law = restricted_law(model, strings, end)
     assert sum(law.values()) == pytest.approx(1.0, abs=1e-6)
     assert all(answer.finish_reason == "stop" for answer in answers)

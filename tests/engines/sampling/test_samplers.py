@@ -9,7 +9,8 @@ from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, Llama
 from transformers.generation import TopKLogitsWarper, TopPLogitsWarper
 
 from pipeline.core.sampling import sample_tokens
-from pipeline.engines.sampling.generate import Generation, generate, generate_prompts, sample_seeds
+from pipeline.engines.sampling.generate import Generation, generate_prompts, sample_seeds
+from pipeline.engines.sampling.samplers import SamplingLaw
 
 pytestmark = pytest.mark.slow
 
@@ -90,9 +91,9 @@ def prompts(times=1):
     return [torch.randint(20, VOCABULARY, (length,), generator=generator).tolist() for length in LENGTHS * times]
 
 
-def together(model, requests, seeds, **settings):
+def together(model, requests, seeds, laws, **settings):
     found = {}
-    for finished in generate_prompts(model, Numbers(), requests, seeds, **settings):
+    for finished in generate_prompts(model, Numbers(), requests, seeds, laws, **settings):
         for prompt, index, answer in finished:
             assert (prompt, index) not in found
             found[prompt, index] = answer
@@ -105,19 +106,20 @@ def test_samples_are_those_of_each_prompt_alone(small_model, law, batch_size):
     requests = prompts()
     # Prompts with different numbers of samples, one with none.
     seeds = [sample_seeds(0, ("prompts", str(place)), count) for place, count in enumerate((4, 7, 1, 0, 5, 3))]
-    settings = {"stop_ids": STOPS, "max_new_tokens": 9, **law}
-    expected = [alone(small_model, ids, own, **settings) for ids, own in zip(requests, seeds, strict=True)]
+    settings = {"stop_ids": STOPS, "max_new_tokens": 9}
+    expected = [alone(small_model, ids, own, **law, **settings) for ids, own in zip(requests, seeds, strict=True)]
     assert {answer.finish_reason for own in expected for answer in own} == {"stop", "length"}
-    assert together(small_model, requests, seeds, batch_size=batch_size, **settings) == expected
+    laws = [SamplingLaw(**law)] * len(requests)
+    assert together(small_model, requests, seeds, laws, batch_size=batch_size, **settings) == expected
 
 
 @pytest.mark.parametrize("batch_size", [5, 64, 1000])
 def test_every_unfinished_prefix_is_run_once(small_model, batch_size):
-    settings = {"stop_ids": STOPS, "max_new_tokens": 6, "temperature": 1.0, "top_p": 1.0, "batch_size": batch_size}
+    settings = {"stop_ids": STOPS, "max_new_tokens": 6, "batch_size": batch_size}
     requests = [PROMPT, PROMPT[:4]]
     seeds = [sample_seeds(0, ("prefixes", str(place)), 300) for place in range(2)]
     with passes(small_model) as sizes:
-        answers = together(small_model, requests, seeds, **settings)
+        answers = together(small_model, requests, seeds, [SamplingLaw(1.0, 1.0)] * 2, **settings)
     prefixes = set()
     for place, own in enumerate(answers):
         for answer in own:
@@ -130,24 +132,23 @@ def test_every_unfinished_prefix_is_run_once(small_model, batch_size):
     assert len(prefixes) < sum(answer.num_tokens for own in answers for answer in own) * 0.8
 
 
-SETTINGS = {"temperature": (1.0, 0.6, 1.5, 1.0), "top_p": (1.0, 1.0, 0.8, 0.5), "top_k": (None, None, 9, None)}
+SETTINGS = (SamplingLaw(1.0, 1.0), SamplingLaw(0.6, 1.0), SamplingLaw(1.5, 0.8, 9), SamplingLaw(1.0, 0.5))
 
 
 def test_a_prompt_under_several_decoding_settings_is_run_once(small_model):
     """And its samples are those of a call for each setting."""
     distinct = prompts()[:3]
-    requests = [ids for ids in distinct for _ in SETTINGS["top_k"]]
+    requests = [ids for ids in distinct for _ in SETTINGS]
     seeds = [sample_seeds(2, ("settings", str(place)), 8) for place in range(len(requests))]
     common = {"stop_ids": STOPS, "max_new_tokens": 7, "batch_size": 6}
-    laws = {name: list(values) * len(distinct) for name, values in SETTINGS.items()}
+    laws = SETTINGS * len(distinct)
     with passes(small_model) as sizes:
-        found = together(small_model, requests, seeds, **common, **laws)
+        found = together(small_model, requests, seeds, laws, **common)
     with passes(small_model) as apart:
-        for place, (ids, own) in enumerate(zip(requests, seeds, strict=True)):
-            law = {name: values[place] for name, values in laws.items()}
-            assert found[place] == generate(small_model, Numbers(), ids, own, **common, **law), place
+        for place, (ids, own, law) in enumerate(zip(requests, seeds, laws, strict=True)):
+            assert [found[place]] == together(small_model, [ids], [own], [law], **common), place
     # Equal prefixes are run once for all settings as well.
-    prompts_alone = sum(map(len, distinct)) * (len(SETTINGS["top_k"]) - 1)
+    prompts_alone = sum(map(len, distinct)) * (len(SETTINGS) - 1)
     assert sum(rows * n for rows, n in sizes) < sum(rows * n for rows, n in apart) - prompts_alone
 
 

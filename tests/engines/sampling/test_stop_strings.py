@@ -5,6 +5,7 @@ import pytest
 from transformers import LlamaConfig
 
 from pipeline.engines.sampling.generate import generate_prompts
+from pipeline.engines.sampling.samplers import SamplingLaw
 from tests.engines.scoring.models import SHAPE, tiny
 
 SHAPE = SHAPE | {"vocab_size": 97, "num_hidden_layers": 3}
@@ -21,11 +22,9 @@ def decode(model, tokenizer, prompts, stops=()):
         tokenizer,
         prompts,
         [[0]] * len(prompts),
+        [SamplingLaw(1.0, 1.0, 1)] * len(prompts),
         stop_ids=set(),
         max_new_tokens=12,
-        temperature=1.0,
-        top_p=1.0,
-        top_k=1,
         batch_size=8,
         stops=stops,
     )
