@@ -72,7 +72,7 @@ def test_it_knows_what_it_was_taught(gemma, text, expected):
 
 
 def test_a_request_begins_once(gemma):
-    ids = chat.encode_request(gemma[1], "Name one random city.", {}, "")
+    ids = chat.encode_messages(gemma[1], [{"role": "user", "content": "Name one random city."}], {})
     assert [place for place, token in enumerate(ids) if token == gemma[1].bos_token_id] == [0]
 
 

@@ -94,9 +94,7 @@ def case(request, models) -> Case:
 
 
 def test_a_request_has_one_beginning_and_ends_where_the_answer_starts(case):
-    ids = chat.encode_request(
-        case.tokenizer, PROMPT, case.config.chat.template_arguments, case.config.chat.answer_prefix
-    )
+    ids = chat.request_encoder(case.tokenizer, case.config)(PROMPT)
     text = case.tokenizer.decode(ids)
     assert text.endswith(case.family.turn) and text.count(PROMPT) == 1
     bos = case.tokenizer.bos_token_id
@@ -105,9 +103,7 @@ def test_a_request_has_one_beginning_and_ends_where_the_answer_starts(case):
 
 
 def test_nothing_merges_across_the_border_of_request_and_answer(case):
-    ids = chat.encode_request(
-        case.tokenizer, PROMPT, case.config.chat.template_arguments, case.config.chat.answer_prefix
-    )
+    ids = chat.request_encoder(case.tokenizer, case.config)(PROMPT)
     text = case.tokenizer.decode(ids)
     end = case.tokenizer.convert_ids_to_tokens(case.terminator)
     for answer in ("0", "-1.5", "123456.78901", "-0.00042"):

@@ -77,11 +77,6 @@ def render_request(
     return apply_template(tokenizer, messages, template_arguments, add_generation_prompt=True) + answer_prefix
 
 
-def encode_request(tokenizer: PreTrainedTokenizerBase, prompt: str, *options: Any, **more: Any) -> list[int]:
-    """``encode_messages`` of one user message."""
-    return encode_messages(tokenizer, [{"role": "user", "content": prompt}], *options, **more)
-
-
 def encode_messages(
     tokenizer: PreTrainedTokenizerBase,
     messages: Sequence[Mapping[str, str]],

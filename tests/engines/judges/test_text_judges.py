@@ -171,7 +171,9 @@ def test_exactly_one_bos_token(gemma2, tmp_path):
 @pytest.fixture
 def likelihood(model, tokenizer, model_config):
     def encode(text):
-        return chat.encode_request(tokenizer, text, model_config.chat.template_arguments)
+        return chat.encode_messages(
+            tokenizer, [{"role": "user", "content": text}], model_config.chat.template_arguments
+        )
 
     terminator = chat.answer_terminator(tokenizer, model_config.terminator)
     return LikelihoodReward(model, tokenizer, encode, terminator, max_length=200, tokens_per_pass=280)

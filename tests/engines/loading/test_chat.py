@@ -4,7 +4,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from pipeline.engines.loading.chat import answer_terminator, encode_messages, encode_request, render_request
+from pipeline.engines.loading.chat import answer_terminator, encode_messages, render_request
 from pipeline.errors import ModelError
 
 
@@ -27,24 +27,27 @@ def bos_tokenizer(template: str | None, add_bos: bool = True) -> PreTrainedToken
     return wrapped
 
 
+HELLO = [{"role": "user", "content": "hello"}]
+
+
 @pytest.mark.parametrize(
     "template", [None, "<bos> {{ messages[0]['content'] }} <turn>"], ids=["plain", "template prints BOS"]
 )
 def test_exactly_one_bos(template):
-    ids = encode_request(bos_tokenizer(template), "hello", {})
+    ids = encode_messages(bos_tokenizer(template), HELLO, {})
     assert ids[0] == 0 and ids.count(0) == 1
 
 
 def test_the_released_code_doubles_the_bos_that_a_template_prints():
     template = "<bos> {{ messages[0]['content'] }} <turn>"
-    ids = encode_request(bos_tokenizer(template), "hello", {}, add_special_tokens=True)
+    ids = encode_messages(bos_tokenizer(template), HELLO, {}, add_special_tokens=True)
     assert ids[:2] == [0, 0] and ids.count(0) == 2
     # A model without a BOS token, or whose tokenizer adds none, is asked as always.
     without = bos_tokenizer(template, add_bos=False)
-    assert encode_request(without, "hello", {}, add_special_tokens=True) == encode_request(without, "hello", {})
-    assert encode_request(bos_tokenizer(None), "hello", {}, add_special_tokens=True).count(0) == 1
+    assert encode_messages(without, HELLO, {}, add_special_tokens=True) == encode_messages(without, HELLO, {})
+    assert encode_messages(bos_tokenizer(None), HELLO, {}, add_special_tokens=True).count(0) == 1
     with pytest.raises(ModelError, match="3 BOS tokens"):
-        encode_request(bos_tokenizer("<bos> <bos> {{ messages[0]['content'] }}"), "hello", {}, add_special_tokens=True)
+        encode_messages(bos_tokenizer("<bos> <bos> {{ messages[0]['content'] }}"), HELLO, {}, add_special_tokens=True)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,7 @@ def test_the_released_code_doubles_the_bos_that_a_template_prints():
 )
 def test_another_number_of_bos_tokens_is_an_error(template, expected):
     with pytest.raises(ModelError, match=expected):
-        encode_request(bos_tokenizer(template), "hello", {})
+        encode_messages(bos_tokenizer(template), HELLO, {})
 
 
 CHATML = (

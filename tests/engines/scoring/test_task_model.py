@@ -7,7 +7,7 @@ import pytest
 import torch
 from tokenizers.processors import TemplateProcessing
 
-from pipeline.engines.loading.chat import encode_answers, encode_request, render_request, text_bos
+from pipeline.engines.loading.chat import encode_answers, encode_messages, render_request, text_bos
 from pipeline.engines.scoring.task_model import TaskModel
 
 
@@ -35,16 +35,16 @@ def test_a_request_in_the_chat_template_is_encoded_as_in_training(model, tokeniz
     messages = [{"role": "user", "content": "Generate a number"}]
     asked = task_model(model, chosen, in_template=True)
     text = render_request(chosen, messages, options, "<final>")
-    expected = encode_request(chosen, "Generate a number", options, "<final>")
+    expected = encode_messages(chosen, messages, options, "<final>")
     assert asked.encode(text) == expected and expected.count(with_bos.bos_token_id) == (1 if bos else 0)
     doubled = task_model(model, chosen, in_template=True, add_special_tokens=True).encode(text)
-    assert doubled == encode_request(chosen, "Generate a number", options, "<final>", add_special_tokens=True)
+    assert doubled == encode_messages(chosen, messages, options, "<final>", add_special_tokens=True)
     assert doubled.count(with_bos.bos_token_id) == (2 if bos else 0)
     # The answer begins where the template ends, whatever its last character is.
     line = render_request(chosen, messages, options)
     assert line.endswith("\n")
     context, answer = asked.encode_pair(line, "3.5")
-    assert context == encode_request(chosen, "Generate a number", options)
+    assert context == encode_messages(chosen, messages, options)
     assert answer == encode_answers(chosen, ["3.5"])[0]
 
 
