@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from pipeline.core.retention.irt import SCENARIOS, IrtScenario, bootstrap_performance, estimate_performance
+from pipeline.core.retention.irt import SCENARIOS, IrtScenario, estimate_performance
 from pipeline.core.retention.tasks import ALL_COLUMNS, COLUMNS
 from pipeline.core.statistics.summarise import Statistic, mean_of, share_of
 
@@ -23,12 +23,6 @@ def mean_columns(columns: Collection[str]) -> list[str]:
     return [column for column in columns if column not in left_out]
 
 
-def gp_irt(scenario: IrtScenario, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """gp-IRT float64[R] of correctness float64[n] that counts as often as float64[R, n] says."""
-    _, ability = estimate_performance(scenario, values)
-    return bootstrap_performance(scenario, values, counts, ability)
-
-
 def split_statistics(
     columns: Sequence[str], scenarios: Mapping[str, IrtScenario]
 ) -> dict[str, tuple[list[str], dict[str, Statistic]]]:
@@ -41,7 +35,7 @@ def split_statistics(
                 asked = rows[column].notna().to_numpy()
                 values, own = rows[column].to_numpy(float)[asked], counts[:, asked]
                 irt = scenarios[SCENARIOS[ALL_COLUMNS[column][0]]] if by_irt else None
-                parts.append(gp_irt(irt, values, own) if irt else own @ values / own.sum(axis=1))
+                parts.append(estimate_performance(irt, values, own) if irt else own @ values / own.sum(axis=1))
             return np.mean(parts, axis=0)
 
         return Statistic((), mean)

@@ -79,11 +79,6 @@ def balance_weights(subscenarios: list[np.ndarray], num_items: int) -> np.ndarra
     return weights
 
 
-def item_probabilities(abilities: np.ndarray, discriminations: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """float64[R, N], of abilities float64[R, D] and parameters float64[D, N] and [N]."""
-    return expit(abilities @ discriminations - offsets)
-
-
 def fit_ability(values: np.ndarray, discriminations: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """float64[D] maximum likelihood ability of float64[n] correctness in [0, 1], by BFGS from 0 as in the package."""
 
@@ -111,7 +106,7 @@ def fit_abilities(
     abilities = np.tile(start, (len(counts), 1))
     rows = np.arange(len(counts))
     for _ in range(200):
-        chances = item_probabilities(abilities[rows], discriminations, offsets)
+        chances = expit(abilities[rows] @ discriminations - offsets)
         gradients = (counts[rows] * (values - chances)) @ discriminations.T
         moving = np.abs(gradients).max(axis=1) > GRADIENT_TOLERANCE
         rows, gradients, chances = rows[moving], gradients[moving], chances[moving]
@@ -130,37 +125,20 @@ def fit_abilities(
     return abilities
 
 
-def _gp_irt(scenario: IrtScenario, irt: np.ndarray, seen_mean: np.ndarray, abilities: np.ndarray) -> np.ndarray:
-    """gp-IRT from the seen part, float64[R] each, and float64[R, D] abilities."""
-    num_items = len(scenario.offsets)
-    unseen = np.setdiff1d(np.arange(num_items), scenario.seen)
-    weights, share = scenario.balance_weights[unseen], len(scenario.seen) / num_items
-    p_irt = share * seen_mean
+def estimate_performance(scenario: IrtScenario, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """gp-IRT, float64[R], of float64[n] correctness of the seen items in their order, on resamples that hold each of
+    them so often, float64[R, n] ``counts``."""
+    seen, weights, num_items = scenario.seen, scenario.seen_weights, len(scenario.offsets)
+    a, b = scenario.discriminations[:, seen], scenario.offsets[seen]
+    abilities = fit_abilities(values, counts, a, b, fit_ability(values, a, b))
+    irt = (counts @ (weights * values)) / (counts @ weights) * weights.sum()
+    share = len(seen) / num_items
+    p_irt = share * (counts @ (scenario.balance_weights[seen] * values) / len(seen))
+    unseen = np.setdiff1d(np.arange(num_items), seen)
     if len(unseen):
-        a, b = scenario.discriminations[:, unseen], scenario.offsets[unseen]
+        a, b, weights = scenario.discriminations[:, unseen], scenario.offsets[unseen], scenario.balance_weights[unseen]
         size = max(1, PREDICTIONS_PER_CHUNK // len(unseen))
         chunks = [abilities[i : i + size] for i in range(0, len(abilities), size)]
-        predicted = np.concatenate([item_probabilities(chunk, a, b) @ weights for chunk in chunks]) / len(unseen)
+        predicted = np.concatenate([expit(chunk @ a - b) @ weights for chunk in chunks]) / len(unseen)
         p_irt = p_irt + (1 - share) * predicted
     return scenario.mixing_weight * irt + (1 - scenario.mixing_weight) * p_irt
-
-
-def estimate_performance(scenario: IrtScenario, values: np.ndarray) -> tuple[float, np.ndarray]:
-    """gp-IRT and float64[D] ability, of float64[n] correctness of the seen items in their order."""
-    values = np.asarray(values, dtype=np.float64)
-    seen = scenario.seen
-    ability = fit_ability(values, scenario.discriminations[:, seen], scenario.offsets[seen])
-    seen_mean = np.array([(scenario.balance_weights[seen] * values).mean()])
-    return float(_gp_irt(scenario, np.array([scenario.seen_weights @ values]), seen_mean, ability[None])[0]), ability
-
-
-def bootstrap_performance(
-    scenario: IrtScenario, values: np.ndarray, counts: np.ndarray, ability: np.ndarray
-) -> np.ndarray:
-    """gp-IRT, float64[R], on resamples that hold each seen item so often, float64[R, n] ``counts``; ``ability`` is that
-    on the items themselves."""
-    seen, weights = scenario.seen, scenario.seen_weights
-    abilities = fit_abilities(values, counts, scenario.discriminations[:, seen], scenario.offsets[seen], ability)
-    irt = (counts @ (weights * values)) / (counts @ weights) * weights.sum()
-    seen_mean = counts @ (scenario.balance_weights[seen] * values) / len(seen)
-    return _gp_irt(scenario, irt, seen_mean, abilities)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.retention.accuracy import gp_irt, split_statistics
+from pipeline.axes.retention.accuracy import split_statistics
 from pipeline.core.retention.irt import SCENARIOS as NAMES
 from pipeline.core.retention.irt import estimate_performance
 from pipeline.core.retention.tasks import ALL_COLUMNS, COLUMNS
@@ -62,7 +62,7 @@ def test_rows_by_column(rows):
     tables = own_and_base()
     for column, (task, _) in COLUMNS.items():
         own, base = (tables[name][column].dropna().to_numpy() for name in ("soft", "base"))
-        expected, _ = estimate_performance(SCENARIOS[NAMES[task]], own)
+        (expected,) = estimate_performance(SCENARIOS[NAMES[task]], own, np.ones((1, SIZE)))
         score, accuracy = rows["soft", column, "gp_irt"], rows["soft", column, "accuracy"]
         assert score["value"] == pytest.approx(expected, abs=1e-9) and accuracy["value"] == pytest.approx(own.mean())
         assert score["n"] == accuracy["n"] == SIZE
@@ -73,7 +73,10 @@ def test_rows_by_column(rows):
     # A resample of the items by weight is one of the items themselves.
     values, picks = tables["soft"]["tinyWinogrande"].dropna().to_numpy(), np.r_[np.arange(SIZE - 1), 0]
     counts = np.bincount(picks, minlength=SIZE)[None].astype(float)
-    assert gp_irt(SCENARIOS["winogrande"], values, counts) != rows["soft", "tinyWinogrande", "gp_irt"]["value"]
+    assert (
+        estimate_performance(SCENARIOS["winogrande"], values, counts)
+        != rows["soft", "tinyWinogrande", "gp_irt"]["value"]
+    )
 
 
 def test_means_over_tasks_and_the_papers(rows):
