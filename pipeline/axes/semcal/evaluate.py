@@ -141,16 +141,12 @@ STATISTICS = {
 }
 """By what a label is taken from, and metric."""
 HELD_OUT_ERROR = smooth_error_of("held_", PEOPLE_SPLITS)
+"""Of held-out people, from rows of ``people_row`` under one condition."""
 FLOORS = {
     "semcal_smooth_ece": "floor_smooth_ece",
     "semcal_people_smooth_ece": "floor_smooth_ece",
     "semcal_people_brier": "floor_brier",
 }
-
-
-def people_floor(rows: pd.DataFrame) -> float:
-    """The error of held-out people, of rows of ``people_row`` under one condition."""
-    return float(HELD_OUT_ERROR.function(rows, np.ones(len(rows))))
 
 
 def simulated_floor(answers: Sequence[Sequence[str]], rng: np.random.Generator, replicates: int) -> float:
@@ -188,7 +184,7 @@ def main(run: StageRun, model: str, prompts: Path, partitions: Path, output: Pat
             rows = answer_rows(answers, chosen, row, setting)
             for condition, own in rows.groupby("condition", sort=False):
                 if target == "people":
-                    floor = people_floor(own)
+                    floor = float(HELD_OUT_ERROR.function(own, np.ones(len(own))))
                 else:
                     labels = [answers[condition][setting][name].labels for name in own["prompt_id"]]
                     rng = random_stream(seed, "floor", model, condition, split)

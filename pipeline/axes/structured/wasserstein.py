@@ -15,18 +15,14 @@ from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.structured import Prompt
 
 
-def mid_quantiles(law: Law | FiniteLaw, size: int) -> np.ndarray:
-    """F^-1((i - 0.5) / size) for i = 1..size, float64[size]."""
-    return quantile(law, (np.arange(1, size + 1) - 0.5) / size)
-
-
 def wasserstein_1(ordered: np.ndarray, law: Law | FiniteLaw) -> np.ndarray:
-    """Eq. 5 over Q95 - Q05 of R samples, ascending rows of float64[R, n]: float64[R], NaN without samples. The mean
-    distance of order statistics from the law's mid-quantiles, the paper's estimate of the exact distance."""
-    width = interquantile_width(law)
-    if not (ordered.shape[1] and width > 0):
+    """Eq. 5 over Q95 - Q05 of R samples, ascending rows of float64[R, n]: float64[R], NaN without samples or width. The
+    mean distance of order statistics from the law's mid-quantiles, the paper's estimate of the exact distance."""
+    size, width = ordered.shape[1], interquantile_width(law)
+    if not (size and width > 0):
         return np.full(len(ordered), math.nan)
-    return np.abs(ordered - mid_quantiles(law, ordered.shape[1])).mean(axis=1) / width
+    mid_quantiles = quantile(law, (np.arange(1, size + 1) - 0.5) / size)
+    return np.abs(ordered - mid_quantiles).mean(axis=1) / width
 
 
 def law_draws(law: Law | FiniteLaw, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -40,13 +36,9 @@ def law_draws(law: Law | FiniteLaw, shape: tuple[int, ...], rng: np.random.Gener
 def perfect_sampler_replicates(
     law: Law | FiniteLaw, size: int, replicates: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Normalised W1 of ``size`` independent draws from the law itself, float64[replicates]; NaN without draws or
-    width."""
-    width = interquantile_width(law)
-    if not (size and width > 0):
-        return np.full(replicates, math.nan)
-    draws = np.sort(law_draws(law, (replicates, size), rng), axis=1)
-    return np.abs(draws - mid_quantiles(law, size)).mean(axis=1) / width
+    """``wasserstein_1`` of ``size`` independent draws from the law itself, float64[replicates]."""
+    draws = law_draws(law, (replicates, size), rng) if size else np.empty((replicates, 0))
+    return wasserstein_1(np.sort(draws, axis=1), law)
 
 
 @dataclass(frozen=True)
