@@ -6,6 +6,7 @@ from itertools import takewhile
 
 import numpy as np
 import torch
+from scipy.sparse import csgraph, csr_array
 
 from pipeline.core.training.examples import Example
 from pipeline.core.training.objectives import Targets
@@ -221,20 +222,8 @@ def subtree(tree: TokenTree, run: np.ndarray) -> tuple[np.ndarray, np.ndarray, T
 
 def depth_first_order(tree: TokenTree) -> np.ndarray:
     """Nodes such that each is followed by its whole subtree, int64[N]; children in order of their index."""
-    depths, parents = tree.depths, tree.parents
-    levels = [np.flatnonzero(depths == depth) for depth in range(1, int(depths.max(initial=0)) + 1)]
-    sizes = np.ones(len(tree) + 1, dtype=np.int64)
-    for nodes in reversed(levels):
-        np.add.at(sizes, parents[nodes], sizes[nodes])
-    ranks = np.empty(len(tree) + 1, dtype=np.int64)
-    ranks[ROOT] = -1
-    for nodes in levels:
-        nodes = nodes[np.argsort(parents[nodes], kind="stable")]
-        before = np.cumsum(sizes[nodes]) - sizes[nodes]
-        first = np.concatenate([[True], np.diff(parents[nodes]) != 0])
-        # Nodes of earlier siblings: the running sum less its value at the first sibling.
-        earlier = before - np.repeat(before[first], np.diff(np.append(np.flatnonzero(first), len(nodes))))
-        ranks[nodes] = ranks[parents[nodes]] + 1 + earlier
-    order = np.empty(len(tree), dtype=np.int64)
-    order[ranks[:-1]] = np.arange(len(tree))
-    return order
+    size = len(tree)
+    # In the graph ROOT is 0, and node n is n + 1.
+    edges = np.ones(size), (tree.parents + 1, np.arange(1, size + 1))
+    graph = csr_array(edges, shape=(size + 1, size + 1))
+    return csgraph.depth_first_order(graph, 0, return_predecessors=False)[1:].astype(np.int64) - 1
