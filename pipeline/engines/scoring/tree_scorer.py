@@ -24,14 +24,6 @@ def trie_tree(trie: Trie) -> TokenTree:
     return TokenTree(trie.edge_tokens[inner], parents[inner] - 1)
 
 
-def extendable(cache: DynamicCache) -> DynamicCache:
-    """A cache without configuration that may be extended while ``cache`` itself stays as it is."""
-    # Its layers replace their tensors and never write into them, so the copies may share them at first.
-    copied = copy.copy(cache)
-    copied.layers = [copy.copy(layer) for layer in cache.layers]
-    return copied
-
-
 class Prefill(NamedTuple):
     """A prompt of ``length`` tokens that the model has read: its cache, never changed, and the state behind it."""
 
@@ -120,9 +112,12 @@ class TreeScorer:
             allowed = allowed_keys(prompt.length, torch.from_numpy(chunk.ancestor_mask()).to(device))
             positions = prompt.length - 1 + torch.from_numpy(chunk.depths).to(device).long()[None]
             keys = torch.cat([torch.arange(prompt.length, device=device)[None], positions], dim=1)
+            # Its layers replace their tensors and never write into them, so the copies may share them at first.
+            cache = copy.copy(prompt.cache)
+            cache.layers = [copy.copy(layer) for layer in cache.layers]
             inputs = {
                 "input_ids": torch.from_numpy(chunk.tokens).to(device).long()[None],
-                "past_key_values": extendable(prompt.cache),
+                "past_key_values": cache,
                 "use_cache": True,
                 "attention_mask": tree_attention_mask(self._logits_at.model, allowed[None, None], positions, keys),
                 "position_ids": positions,
