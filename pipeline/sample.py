@@ -13,7 +13,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,10 +85,7 @@ class Request:
         invalid = answer.value if isinstance(answer, Invalid) else None
         return {
             "sample_index": sample.sample_index,
-            "seed": generation.seed,
-            "text": generation.text,
-            "num_tokens": generation.num_tokens,
-            "finish_reason": generation.finish_reason,
+            **asdict(generation),
             "answer": None if invalid else answer,
             "invalid": invalid,
         }
