@@ -97,12 +97,10 @@ def _dequantization(checkpoint: str, revision: str | None) -> dict[str, Any]:
 
 
 def load_pretrained(
-    loader: Any, kind: str, checkpoint: str, revision: str | None, dtype: str, unused: str = "", **options: Any
+    loader: Any, kind: str, checkpoint: str, revision: str | None, dtype: str, **options: Any
 ) -> "PreTrainedModel":
-    """What one of transformers' classes loads, never running remote code; ``kind`` says in errors what it is.
-
-    Raises ModelError, also where weights are missing but those whose names begin with ``unused``.
-    """
+    """What one of transformers' classes loads, never running remote code; ``kind`` says in errors what it is. Raises
+    ModelError, also where weights are missing."""
     # The stages have progress bars of their own.
     disable_progress_bar()
     try:
@@ -116,7 +114,7 @@ def load_pretrained(
         )
     except Exception as error:  # safetensors, transformers and torch each raise their own types
         raise ModelError(f"cannot load the {kind} {checkpoint}: {first_line(error)}") from None
-    if missing := sorted(key for key in report["missing_keys"] if not unused or not key.startswith(unused)):
+    if missing := sorted(report["missing_keys"]):
         raise ModelError(f"checkpoint {checkpoint} has no weights for {missing[0]} ({len(missing)} missing)")
     return count_tokens(model)
 

@@ -91,6 +91,7 @@ class RowScorer:
 
         Yields (index of the sequence, numbers of its tokens), a forward pass at a time; every index once.
         """
+        measure = measure or (lambda states, tokens, _: token_scores(self.logits_at, states(), tokens))
         device = self.logits_at.device
         for members in length_buckets([len(sequence) - 1 for sequence in sequences], self._tokens_per_pass):
             # The last token of a sequence predicts nothing that is scored, so it is not an input. Padding is on the
@@ -102,10 +103,7 @@ class RowScorer:
             tokens = np.concatenate([sequences[index][starts[index] :] for index in members])
             rows, columns, tokens = (torch.from_numpy(values).to(device) for values in (rows, columns, tokens))
             states = partial(self.logits_at.states, ids, torch.ones_like(ids), rows, columns)
-            if measure is None:
-                values = token_scores(self.logits_at, states(), tokens)
-            else:
-                values = measure(states, tokens, np.repeat(members, sizes))
+            values = measure(states, tokens, np.repeat(members, sizes))
             yield list(zip(members, np.split(values, np.cumsum(sizes)[:-1]), strict=True))
 
 
