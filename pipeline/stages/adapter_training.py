@@ -147,21 +147,17 @@ def _model_with_adapter(
 
     settings, model_config = training_settings(config, method), config.models[model]
     # Layers that are shared out go to the device one by one.
-    device = "cpu" if group.shards else str(group.device)
-
-    def make_model() -> "PeftModel":
-        base = load_model(model_config, model_revision(report), device)
-        torch.manual_seed(stream_seed(config.train_seed, "lora", *stream))
-        return add_lora(
-            base,
-            model_config,
-            rank=settings.lora_rank,
-            alpha=settings.lora_alpha,
-            dropout=settings.lora_dropout,
-            dtype=settings.adapter_dtype,
-        )
-
-    return group.distribute(make_model)
+    base = load_model(model_config, model_revision(report), "cpu" if group.shards else str(group.device))
+    torch.manual_seed(stream_seed(config.train_seed, "lora", *stream))
+    adapted = add_lora(
+        base,
+        model_config,
+        rank=settings.lora_rank,
+        alpha=settings.lora_alpha,
+        dropout=settings.lora_dropout,
+        dtype=settings.adapter_dtype,
+    )
+    return group.distribute(adapted)
 
 
 def _terms(

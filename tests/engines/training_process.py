@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from peft import PeftModel, get_peft_model_state_dict
+from peft import get_peft_model_state_dict
 from safetensors.torch import save_file
 
 from pipeline.config.models import ModelConfig
@@ -93,13 +93,9 @@ def train(model_config: ModelConfig, case: str, group: ProcessGroup, directory: 
     """
     chosen = CASES[case]
     group = replace(group, shards=chosen.shards and group.size > 1)
-
-    def make_model() -> PeftModel:
-        base = load_model(model_config, device="cpu")
-        torch.manual_seed(0)
-        return add_lora(base, model_config, rank=4, alpha=8, dropout=0.2)
-
-    model = group.distribute(make_model)
+    base = load_model(model_config, device="cpu")
+    torch.manual_seed(0)
+    model = group.distribute(add_lora(base, model_config, rank=4, alpha=8, dropout=0.2))
 
     def on_step(record):
         if record["step"] == stop:

@@ -7,7 +7,7 @@ The frozen base is whole in every process ("ddp") or has its decoder layers shar
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -61,13 +61,9 @@ class ProcessGroup:
                 "must be on a file system that all of them share"
             )
 
-    def distribute(self, make_model: Callable[[], torch.nn.Module]) -> torch.nn.Module:
-        """Make the PeftModel in every process, and with ``shards`` share its decoder layers out.
-
-        ``make_model`` makes it on the CPU if layers are shared out, else on ``device``. All but the layers stays whole.
-        Raises ModelError where there are none to share out.
-        """
-        model = make_model()
+    def distribute(self, model: torch.nn.Module) -> torch.nn.Module:
+        """The PeftModel of every process, with ``shards`` its decoder layers shared out, for which it is to be on the
+        CPU. All but the layers stays whole. Raises ModelError where there are none to share out."""
         if self.shards:
             _share_layers(causal_lm(model), init_device_mesh(self.device.type, (self.size,)))
             model.to(self.device)
