@@ -57,7 +57,8 @@ def _recorded(runs: Sequence[Evaluations], contrast: Contrast, model: str) -> Ev
     own_mean, other_mean = np.mean(means, axis=0)
     low, high = np.mean(ends, axis=0)
     law = stats.norm((low + high) / 2, (high - low) / 2 / stats.norm.ppf(0.975))
-    return _normal(len(means), own_mean - other_mean, law, "bootstrap intervals as normal laws", own_mean, other_mean)
+    method = "bootstrap intervals as normal laws" if math.isfinite(low + high) else "none"
+    return _normal(len(means), own_mean - other_mean, law, method, own_mean, other_mean)
 
 
 def _of_runs(runs: Sequence[Evaluations], contrast: Contrast, model: str) -> pd.DataFrame | None:
