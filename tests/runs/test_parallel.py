@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline.artifacts.locks import exclusive
 from pipeline.config.params import validate
+from pipeline.config.training import DistributedConfig
 from pipeline.dag.declaration import Stage
 from pipeline.dag.graph import StageGraph, stages_out_of_date
 from pipeline.errors import BusyError, ConfigError, PipelineError
@@ -157,7 +158,7 @@ def test_each_stage_runs_once_behind_what_it_waits_for(seed):
     random = Random(seed)
     graph = random_graph(random)
     pending = graph.downstream(random.sample(sorted(graph), random.randint(1, len(graph))))
-    runner = Runner(graph, pending, random.randint(1, 3), None, 1)
+    runner = Runner(graph, pending, random.randint(1, 3), None, DistributedConfig("single", 1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pipeline.runs.parallel.start_dvc", lambda *_: object())
         while runner.waiting:
@@ -184,7 +185,7 @@ def start(monkeypatch):
 
     def start(gpus: list[int] | None, **devices: str) -> dict[str, str | None]:
         graph = graph_of(*(declared(name, device=device) for name, device in devices.items()))
-        Runner(graph, devices, 4, gpus, 2).start_ready()
+        Runner(graph, devices, 4, gpus, DistributedConfig("ddp", 2, shards=3)).start_ready()
         return {name: environment.get("CUDA_VISIBLE_DEVICES") for name, environment in seen.items()}
 
     return start
@@ -195,6 +196,7 @@ def test_gpus_stay_reserved_for_training_while_stages_without_a_model_start(star
     # "other" would take the GPU that "train" waits for.
     assert found == {"sample": "0", "evaluate": ""}
     assert start([3, 5, 7], train="training", other="gpu")["train"] == "3,5"
+    assert start([3, 5, 7], sample="shards", other="gpu")["sample"] == "3,5,7"
 
 
 def test_failures_are_read_from_dvcs_messages():

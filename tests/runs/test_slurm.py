@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from pipeline.config.params import load_params
+from pipeline.config.training import DistributedConfig
 from pipeline.dag.graph import StageGraph
 from pipeline.runs import slurm
 from pipeline.runs.parallel import log_of
@@ -36,8 +37,8 @@ def directory(monkeypatch, tmp_path):
 
 def test_a_job_waits_for_those_whose_outputs_it_reads(directory, tiny_params, capsys):
     graph = StageGraph(load_params(tiny_params))
-    stale = graph.downstream(["build-tries@embedded-soft"])
-    slurm.submit(graph, stale, 4, "--partition=long", "--gres=gpu:a100:{}")
+    stale, distributed = graph.downstream(["build-tries@embedded-soft"]), DistributedConfig("ddp", 4, shards=2)
+    slurm.submit(graph, stale, distributed, "--partition=long", "--gres=gpu:a100:{}")
     sent = [json.loads(line) for line in (directory / "submitted").read_text().splitlines()]
     names = [next(word for word in line if "--job-name=" in word).partition("=")[2] for line in sent]
     assert set(names) == stale and "scancel 101 102" in capsys.readouterr().out
@@ -45,12 +46,13 @@ def test_a_job_waits_for_those_whose_outputs_it_reads(directory, tiny_params, ca
         behind = {f"{101 + names.index(other)}" for other in graph.upstream(name) & stale}
         found = [word.removeprefix("--dependency=afterok:") for word in line if word.startswith("--dependency")]
         assert set(":".join(found).split(":")) - {""} == behind, name
-        gpus = {"none": [], "gpu": ["--gres=gpu:a100:1"], "training": ["--gres=gpu:a100:4"]}[graph[name].stage.device]
-        assert [word for word in line if "gres" in word] == gpus and "--partition=long" in line
+        gpus = {"none": "", "gpu": "1", "shards": "2", "training": "4"}[graph[name].stage.device]
+        asked = [word for word in line if "gres" in word]
+        assert asked == ([f"--gres=gpu:a100:{gpus}"] if gpus else []) and "--partition=long" in line
     # What Slurm has already is not sent again, wherever else jobs of the same names are.
     queue = [f"{101 + place}|PENDING|{name}|{directory}" for place, name in enumerate(names)]
     (directory / "queue").write_text("\n".join([*queue[1:], f"7|RUNNING|{names[0]}|/elsewhere"]) + "\n")
-    slurm.submit(graph, stale, 4, "", "")
+    slurm.submit(graph, stale, distributed, "", "")
     assert len((directory / "submitted").read_text().splitlines()) == len(sent) + 1
 
 
