@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.config.training import Device
 from pipeline.estimates.cost import Cost
 
 if TYPE_CHECKING:
+    from pipeline.config.training import Device
     from pipeline.estimates.prices import Prices
 
 Paths = str | tuple[str, ...]
@@ -42,7 +42,7 @@ class Stage:
     parameters: tuple[str, ...] = ()  # dotted keys of params.yaml that its result depends on
     free_parameters: tuple[str, ...] = ()  # keys that it may read as well, which change no result beyond rounding
     keeps: bool = True  # whether a run that fails leaves the outputs of the last one
-    device: Device = "none"
+    device: "Device" = "none"
     cost: "Callable[[Prices, Row], Cost] | None" = None
     parts: tuple["Stage", ...] = ()
     """What it does one after the other in one process; DVC knows the whole stage alone. A part has parameters, outputs

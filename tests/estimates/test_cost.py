@@ -46,8 +46,10 @@ def test_memory_of_training_by_hand(limit, width):
 
 @pytest.fixture(scope="module")
 def paper_hours() -> dict[str, list[float]]:
-    """GPU hours of the paper's experiment by stage or part, one entry per run; it scored PALOMA without BOS."""
-    params = validate(composed_params("experiment=paper", "paloma.bos=[none]"))
+    """GPU hours of the paper's experiment by stage or part, one entry per run; it scored PALOMA without BOS, and
+    of GSM8K the tiny task alone."""
+    tasks = "retention.tasks=[tinyMMLU,tinyHellaswag,tinyTruthfulQA,tinyWinogrande,tinyGSM8k]"
+    params = validate(composed_params("experiment=paper", "paloma.bos=[none]", tasks))
     prices, hours = Prices(params, Path(ROOT)), {}
     for stage, row in (piece for node in StageGraph(params).values() for piece in node.pieces):
         hours.setdefault(stage.name, []).append(stage.price(prices, row).gpu_hours)
