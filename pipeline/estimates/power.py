@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.optimize import bisect
+from scipy.stats import norm
 
 from pipeline.artifacts.storage import read_table
 from pipeline.axes.mcq.multiple_choice import LETTER_COUNTS, letter_variances
@@ -19,7 +20,7 @@ from pipeline.estimates.prices import Prices
 from pipeline.report.claims.declared import CLAIMS, Contrast
 from pipeline.report.evaluations import Evaluations
 
-POWER, WORLDS, MOST_PAIRS = 0.8, 1000, 100
+POWER, WORLDS, MOST_PAIRS = 0.8, 1000, 50
 TESTED_BY_PAIRS = ("structured", "open", "mcq", "retention")
 
 
@@ -30,7 +31,8 @@ def smallest_shift(pairs: int) -> float:
     if pairs < 6:
         return math.nan
     if pairs > MOST_PAIRS:
-        return smallest_shift(MOST_PAIRS) * math.sqrt(MOST_PAIRS / pairs)
+        # Of many pairs the mean is as good as normal.
+        return float(norm.ppf(0.975) + norm.ppf(POWER)) / math.sqrt(pairs)
     rng = random_stream(0, "power", pairs)
     worlds, signs = rng.standard_normal((WORLDS, pairs)), sign_patterns(pairs, rng).T
 
