@@ -92,7 +92,7 @@ def between_models(runs: Mapping[str, Sequence[Evaluations]], contrast: Contrast
     """What the row of a claim that models differ has in the place of a mean's test; nothing of one model alone."""
     found = {model: _of_runs(own, contrast, model) for model, own in runs.items()}
     changes = pd.DataFrame({model: both["difference"] for model, both in found.items() if both is not None}).dropna()
-    if changes.shape[1] < 2:
+    if min(changes.shape) < 2:
         return {"verdict": "not run"}
     rng = random_stream(seed, "claims", "between models", contrast.own, contrast.other)
     deviation, p = heterogeneity(changes.to_numpy().T, rng)
