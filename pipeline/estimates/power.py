@@ -15,6 +15,7 @@ from pipeline.config.params import Params
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
 from pipeline.core.retention.tasks import ALL_COLUMNS, TASKS
+from pipeline.core.statistics.intervals import NORMAL_QUANTILE
 from pipeline.core.statistics.sign_flips import sign_patterns
 from pipeline.estimates.prices import Prices
 from pipeline.report.claims.declared import CLAIMS, Contrast
@@ -32,7 +33,7 @@ def smallest_shift(pairs: int) -> float:
         return math.nan
     if pairs > MOST_PAIRS:
         # Of many pairs the mean is as good as normal.
-        return float(norm.ppf(0.975) + norm.ppf(POWER)) / math.sqrt(pairs)
+        return (NORMAL_QUANTILE + float(norm.ppf(POWER))) / math.sqrt(pairs)
     rng = random_stream(0, "power", pairs)
     worlds, signs = rng.standard_normal((WORLDS, pairs)), sign_patterns(pairs, rng).T
 
@@ -58,19 +59,21 @@ def pair_variances(recorded: Evaluations, contrast: Contrast, model: str) -> Var
     """Of families; of prompts or items, which are pairs themselves; of answers, for their positions. NaN where none are
     recorded."""
     axis, metric, names = contrast.axis, contrast.metric, (contrast.own, contrast.other)
+    missing = Variances(math.nan, math.nan)
+    if axis not in ("structured", "mcq"):
+        own, other = (recorded.by_unit(axis, contrast.split, metric, model, name) for name in names)
+        return missing if own is None or other is None else Variances(float(contrast.difference(own, other).var()), 0.0)
     paths = [recorded.path(axis, model, name, "per_prompt.parquet") for name in names]
-    units = [recorded.by_unit(axis, contrast.split, metric, model, name) for name in names]
-    if None in paths or (axis != "mcq" and any(values is None for values in units)):
-        return Variances(math.nan, math.nan)
+    if None in paths:
+        return missing
     if axis == "mcq":
         letters = [read_table(path, LETTER_COUNTS)[LETTER_COUNTS].sum().to_numpy() for path in paths]
         return Variances(float(letter_variances(np.array(letters)).sum()), 0.0)
-    if axis != "structured":
-        own, other = units
-        return Variances(float((np.log10(own / other) if contrast.log_ratio else own - other).var()), 0.0)
-    tables = [read_table(path, ["prompt_id", "family", "split", metric]) for path in paths]
+    tables = [read_table(path, ["prompt_id", "family", "split"]) for path in paths]
+    if any(metric not in table for table in tables):
+        return missing
     own, other = (table[table["split"] == contrast.split].set_index("prompt_id") for table in tables)
-    difference = np.log10(own[metric] / other[metric]) if contrast.log_ratio else own[metric] - other[metric]
+    difference = contrast.difference(own[metric], other[metric])
     groups = difference.dropna().groupby(own["family"])
     means, within = groups.mean(), np.nan_to_num(groups.var().mean())
     return Variances(max(means.var() - within / groups.size().mean(), 0.0), within)

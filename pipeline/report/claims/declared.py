@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
+import numpy as np
+import pandas as pd
+
 Quantifier = Literal["mean", "most", "some", "kept", "within", "differ"]
 
 
@@ -29,6 +32,10 @@ class Contrast:
     @property
     def name(self) -> str:
         return f"log10({self.own} / {self.other})" if self.log_ratio else f"{self.own} − {self.other}"
+
+    def difference(self, own: pd.Series, other: pd.Series) -> pd.Series:
+        """Of the two conditions by unit; NaN where a ratio has no logarithm."""
+        return np.log10(own / other.where((own > 0) & (other > 0))) if self.log_ratio else own - other
 
 
 @dataclass(frozen=True)

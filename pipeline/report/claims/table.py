@@ -15,6 +15,7 @@ from pipeline.axes.registry import METRICS
 from pipeline.config.params import BASE
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.condition_tests import heterogeneity
+from pipeline.core.statistics.intervals import NORMAL_QUANTILE
 from pipeline.core.statistics.sign_flips import Effect
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
@@ -56,7 +57,7 @@ def _recorded(runs: Sequence[Evaluations], contrast: Contrast, model: str) -> Ev
         return None
     own_mean, other_mean = np.mean(means, axis=0)
     low, high = np.mean(ends, axis=0)
-    law = stats.norm((low + high) / 2, (high - low) / 2 / stats.norm.ppf(0.975))
+    law = stats.norm((low + high) / 2, (high - low) / 2 / NORMAL_QUANTILE)
     method = "bootstrap intervals as normal laws" if math.isfinite(low + high) else "none"
     return _normal(len(means), own_mean - other_mean, law, method, own_mean, other_mean)
 
@@ -69,10 +70,7 @@ def _of_runs(runs: Sequence[Evaluations], contrast: Contrast, model: str) -> pd.
         if own is None or other is None:
             continue
         both = pd.DataFrame({"own": own, "other": other}).dropna()
-        difference = both["own"] - both["other"]
-        if contrast.log_ratio:
-            difference = np.log10(both["own"] / both["other"].where((both > 0).all(axis=1)))
-        compared.append(both.assign(difference=difference))
+        compared.append(both.assign(difference=contrast.difference(both["own"], both["other"])))
     return sum(compared[1:], compared[0]) / len(compared) if compared else None
 
 
