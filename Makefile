@@ -62,7 +62,7 @@ tables:  ## the report of what was evaluated (ALL=1, TABLES=paper, SWEEP=..., RE
 	  $(if $(RESULTS),A=$(RESULTS) R=reports/$(notdir $(RESULTS)) P=$(RESULTS)/params.yaml,$(ROOTS) && P=params.yaml) && \
 	  python -m pipeline.stages.report --params $$P --evals $$A/evals \
 	  --prompts $$A/prompts/unseen.parquet $$A/prompts/ood.parquet --adapters $$A/adapters --metrics $$R/metrics.csv$(if $(ALL), && cat $$R/tables/*.md) \
-  $(if $(TABLES), && python -m pipeline.report.paper_layout $$R/metrics.csv))
+	  $(if $(TABLES), && python -m pipeline.report.paper_layout $$R/metrics.csv))
 
 claims:  ## what the paper claims, and what these models show (RESULTS="results/a results/b")
 	@$(RUN) $(ROOTS) && python -m pipeline.report.claims $(or $(RESULTS),$$A)

@@ -52,7 +52,7 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
         for task in settings.tasks
     }
 
-    def answers(missing: dict[str, tuple[str, tuple[str, tuple]]]) -> Iterator[dict[str, Any]]:
+    def answers(missing: dict[str, tuple[str, str, tuple]]) -> Iterator[dict[str, Any]]:
         from pipeline.engines.sampling.text_engine import task_law
         from pipeline.engines.scoring.task_model import TaskModel
 
@@ -62,15 +62,15 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
         law = task_law(settings.decoding, config, model_revision(model_report))
         drawn = {"law": law, "names": (run.params.seed, "tasks", model, condition)}
         asked = TaskModel(opened.model, opened.tokenizer, opened.stop_ids, **limits, **form, **drawn)
-        for name, kind in dict.fromkeys((name, kind) for name, (kind, _) in missing.values()):
-            keys = [key for key, (task, request) in missing.items() if (task, request[0]) == (name, kind)]
-            for batch in asked.answer(kind, [missing[key][1][1] for key in keys]):
+        for name, kind in dict.fromkeys((name, kind) for name, kind, _ in missing.values()):
+            keys = [key for key, request in missing.items() if request[:2] == (name, kind)]
+            for batch in asked.answer(kind, [missing[key][2] for key in keys]):
                 yield {keys[place]: response for place, response in batch}
 
     # Equal requests have one response.
     keys = {name: [sha256_json(request) for request in task.requests] for name, task in tasks.items()}
     requests = {
-        key: (name, request)
+        key: (name, *request)
         for name, task in tasks.items()
         for key, request in zip(keys[name], task.requests, strict=True)
     }
