@@ -2,23 +2,12 @@
 
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 
-class Process(Protocol):
-    """What may end."""
-
-    def poll(self) -> int | None:
-        """The exit status, once it has ended."""
-
-
-def wait_until(condition: Callable[[], object], process: Process | None = None, seconds: float = 600) -> None:
+def wait_until(condition: Callable[[], object], process=None, seconds: float = 600) -> None:
     """Return once the condition holds, or once the process that is to bring it about has ended.
 
     The limit is for defects; nothing that works comes near it, even where many other processes run.
-
-    Raises:
-        AssertionError: The limit has passed.
     """
     limit = time.monotonic() + seconds
     while not condition() and (process is None or process.poll() is None):

@@ -4,14 +4,19 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from pipeline.command import RESUMES
+from pipeline.core.random_streams import random_stream
 from tests.conftest import ROOT
 from tests.stages.dvc.clones import clone_project, run
 from tests.waiting import wait_until
@@ -31,7 +36,9 @@ SlurmdSpoolDir=/var/spool/slurm
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=4000
 PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
-STEPS = 1000
+STEPS, KILLS, CHECKPOINT_EVERY = 1000, 50, 20
+TRAINING, LOG = "train-soft@embedded", "outputs/parallel/train-soft-embedded.log"
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 INSTALL = "apt-get install -y -qq slurm-wlm munge"
 START = """set -e
 mkdir -p /etc/munge /run/munge /var/spool/slurm /var/lib/slurm
@@ -61,51 +68,105 @@ def cluster():
         pytest.skip(f"Slurm does not start: {started.stderr[-300:]}")
 
 
-def test_a_dag_that_is_requeued_ends_as_one_that_is_not(cluster, tmp_path, tiny_model):
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    # A training of a minute, which is ended twice: ahead of its time limit, and by whoever preempts it.
-    overrides = ("axes=[structured]", "methods=soft", "conditions=[base,soft]", f"train.soft.epochs={STEPS}")
-    overrides += ("train.checkpoint_every_steps=100000",)
-    local, project = (clone_project(tmp_path / name, tiny_model, *overrides) for name in ("local", "slurm"))
-    for directory in (local, project):
-        run(directory, environment, "git", "init", "-q")
-    run(local, environment, sys.executable, "-m", "dvc", "repro", "--quiet")
+class SlurmProject:
+    """A small project whose stages are jobs."""
 
-    def asked(*words):
-        return run(project, environment, sys.executable, "-m", "pipeline.runs.slurm", *words)
+    def __init__(self, directory: Path):
+        self.directory, self.log = directory, directory / LOG
 
-    def job_of(name, *state):
-        only = [f"--states={state[0]}"] if state else []
-        return run(project, environment, "squeue", "--me", "-h", f"--name={name}", *only, "-o", "%i").strip()
+    def command(self, *words):
+        return run(self.directory, ENVIRONMENT, *words)
 
-    asked("submit", "--options=--mem=1000", "--gpu-option=")
-    training, log = "train-soft@embedded", project / "outputs/parallel/train-soft-embedded.log"
+    def ask(self, *words):
+        return self.command(sys.executable, "-m", "pipeline.runs.slurm", *words)
+
+    def submit(self):
+        self.ask("submit", "--options=--mem=1000", "--gpu-option=")
+
+    def jobs(self, *only):
+        return self.command("squeue", "--me", "-h", "-o", "%i", *only).split()
+
+    def job_of(self, name, state="RUNNING,PENDING"):
+        return "".join(self.jobs(f"--name={name}", f"--states={state}"))
+
+    def is_done(self):
+        return re.fullmatch(r"\d+ done\n", self.ask("status"))
+
+    def steps(self):
+        """Steps of the training as its progress bars told them, each start's in a list of its own."""
+        bars = re.split(rf"(?=\b\d+/{STEPS} \[00:00<\?)", self.log.read_text() if self.log.exists() else "")
+        return [[int(step) for step in re.findall(rf"\b(\d+)/{STEPS} \[", bar)] for bar in bars[1:]]
+
+    def is_equal(self, local):
+        names = "artifacts/adapters/embedded/soft/adapter_model.safetensors", "reports/metrics.csv"
+        return all((self.directory / name).read_bytes() == (local / name).read_bytes() for name in names)
+
+
+@pytest.fixture(scope="module")
+def projects(cluster, tmp_path_factory, tiny_model):
+    """A project that has run through without Slurm, and what makes others of it."""
+
+    def make(name, checkpoint_every):
+        # A training of a minute, which is ended several times.
+        overrides = ("axes=[structured]", "methods=soft", "conditions=[base,soft]", f"train.soft.epochs={STEPS}")
+        overrides += (f"train.checkpoint_every_steps={checkpoint_every}",)
+        project = clone_project(tmp_path_factory.mktemp("slurm") / name, tiny_model, *overrides)
+        run(project, ENVIRONMENT, "git", "init", "-q")
+        return project
+
+    local = make("local", STEPS)
+    run(local, ENVIRONMENT, sys.executable, "-m", "dvc", "repro", "--quiet")
+    return local, lambda checkpoint_every: SlurmProject(make("jobs", checkpoint_every))
+
+
+def test_a_dag_that_is_requeued_ends_as_one_that_is_not(projects):
+    local, make = projects
+    project = make(checkpoint_every=STEPS)
+    project.submit()
 
     def reaches(step):
-        found = re.findall(rf"(\d+)/{STEPS} \[", log.read_text()) if log.exists() else []
-        return found and int(found[-1]) >= step
+        return any(bar and bar[-1] >= step for bar in project.steps())
 
+    # Ended ahead of its time limit, and by whoever preempts it.
     wait_until(lambda: reaches(100))
-    run(project, environment, "scancel", "--batch", "--signal=USR1", job_of(training))
-    wait_until(lambda: RESUMES in log.read_text())
+    project.command("scancel", "--batch", "--signal=USR1", project.job_of(TRAINING))
+    wait_until(lambda: RESUMES in project.log.read_text())
     wait_until(lambda: reaches(400))
-    run(project, environment, "scontrol", "requeue", job_of(training))
+    project.command("scontrol", "requeue", project.job_of(TRAINING))
 
     # Sampling is requeued on a node that is drained: it waits, and what is cancelled meanwhile is submitted again.
     sampling, node = "generate@embedded-soft", f"NodeName={socket.gethostname()}"
-    wait_until(lambda: job_of(sampling, "RUNNING"))
-    run(project, environment, "scontrol", "update", node, "State=DRAIN", "Reason=test")
-    run(project, environment, "scontrol", "requeue", job_of(sampling))
-    wait_until(lambda: job_of(sampling, "PENDING"))
-    run(project, environment, "scancel", "--me")
-    wait_until(lambda: not job_of("report"))
-    assert f"cancelled: {sampling}" in asked("status", "report")
-    run(project, environment, "scontrol", "update", node, "State=RESUME")
-    asked("submit", "--options=--mem=1000", "--gpu-option=")
-    wait_until(lambda: job_of("report", "RUNNING"))
-    run(project, environment, "scontrol", "requeue", job_of("report"))
-    wait_until(lambda: re.fullmatch(r"\d+ done\n", asked("status")))
-    assert json.loads((project / "artifacts/adapters/embedded/soft/provenance.json").read_text())["continued"]
-    name = "artifacts/adapters/embedded/soft/adapter_model.safetensors"
-    assert (project / name).read_bytes() == (local / name).read_bytes()
-    assert (project / "reports/metrics.csv").read_bytes() == (local / "reports/metrics.csv").read_bytes()
+    wait_until(lambda: project.job_of(sampling, "RUNNING"))
+    project.command("scontrol", "update", node, "State=DRAIN", "Reason=test")
+    project.command("scontrol", "requeue", project.job_of(sampling))
+    wait_until(lambda: project.job_of(sampling, "PENDING"))
+    project.command("scancel", "--me")
+    wait_until(lambda: not project.job_of("report"))
+    assert f"cancelled: {sampling}" in project.ask("status", "report")
+    project.command("scontrol", "update", node, "State=RESUME")
+    project.submit()
+    wait_until(lambda: project.job_of("report", "RUNNING"))
+    project.command("scontrol", "requeue", project.job_of("report"))
+    wait_until(project.is_done)
+    record = project.directory / "artifacts/adapters/embedded/soft/provenance.json"
+    assert json.loads(record.read_text())["continued"]
+    assert project.is_equal(local)
+
+
+def test_jobs_that_are_killed_at_random_lose_only_what_was_in_flight(projects):
+    local, make = projects
+    project, rng, killed = make(checkpoint_every=CHECKPOINT_EVERY), random_stream(0, "kills"), 0
+    while not project.is_done():
+        project.submit()
+        time.sleep(rng.uniform(0, 20))
+        for job in project.jobs("--states=RUNNING")[: KILLS - killed]:
+            # As the kernel does where memory runs out: every process of the job, none of which is told.
+            listed = subprocess.run(["scontrol", "listpids", job], capture_output=True, text=True).stdout
+            for process in re.findall(r"^ *(\d+)", listed, re.MULTILINE):
+                with suppress(ProcessLookupError):
+                    os.kill(int(process), signal.SIGKILL)
+            killed += 1
+    print(f"{killed} jobs were killed, the training began {len(project.steps())} times")
+    lost = [before[-1] - after[0] for before, after in pairwise(project.steps())]
+    assert killed and lost and max(lost) <= CHECKPOINT_EVERY
+    assert project.is_equal(local)
