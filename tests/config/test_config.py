@@ -69,6 +69,7 @@ STYLE = {"template": "In a word: {prompt}", "read": "first_line", "mark": None, 
         ("discretize.soft.max_bins", "many", "discretize.soft.max_bins: must be a valid integer, got 'many'"),
         ("prompts.families", ["gausian"], "prompts.families.0: did you mean gaussian.*got 'gausian'"),
         ("train", None, "train: must be a dictionary, got None"),
+        ("tracking", {"mode": "auto"}, "tracking.project: a value is missing"),
         ("train.micro_batch_size", 5, "micro_batch_size 5 must divide global_batch_size 8"),
         ("train.hard.completions_per_prompt", 5, "completions_per_prompt 5 must divide hard.samples_per_prompt 8"),
         ("train.tokens_per_pass", 200, "tokens_per_pass 200 must be at least max_length 256, or null"),
@@ -88,13 +89,6 @@ def test_bad_values_are_named(values, key, value, message):
     validate(changed(values, "generate.questions.styles", {"word": STYLE}))
     with pytest.raises(ConfigError, match=message):
         validate(changed(values, key, value))
-
-
-def test_missing_value_is_named(values):
-    values = copy.deepcopy(values)
-    del values["train"]["lora_rank"]
-    with pytest.raises(ConfigError, match=r"train.lora_rank: a value is missing"):
-        validate(values)
 
 
 @pytest.mark.parametrize(

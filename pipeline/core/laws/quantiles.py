@@ -21,6 +21,8 @@ def quantile(law: Law | FiniteLaw, levels: np.ndarray) -> np.ndarray:
     # SciPy divides by zero in the hypergeometric's kurtosis, which is not used here.
     with np.errstate(divide="ignore", invalid="ignore"):
         mean, variance = (float(moment) for moment in distribution.stats(**parameters, moments="mv"))
+    if not math.isfinite(mean + variance):  # as of Zipf's law; its table grows from its lower end
+        mean, variance = max(lower, -1.0), 1.0
     reach = 8 * math.sqrt(variance)
     while True:
         first, last = int(max(lower, math.floor(mean - reach - 1))), int(min(upper, math.ceil(mean + reach + 1)))

@@ -42,6 +42,12 @@ def test_masses_are_scipys_probabilities(family):
         assert masses.sum() + outside.sum() == pytest.approx(1, abs=1e-12)
 
 
+def test_quantiles_of_laws_without_a_variance():
+    levels = np.array([1e-4, 0.5, 0.999])
+    for law in (Law("zipf", {"a": 2.2}), Law("yulesimon", {"alpha": 1.5})):
+        np.testing.assert_array_equal(quantile(law, levels), law.freeze().ppf(levels))
+
+
 @pytest.mark.parametrize(("lower", "upper", "expected"), [(0.124, 0.626, (13, 62)), (-0.626, -0.124, (-62, -13))])
 def test_the_grid_lies_inside_the_support(lower, upper, expected):
     assert RoundedLaw(Law("uniform", {"loc": lower, "scale": upper - lower}), 2).bounds == expected
