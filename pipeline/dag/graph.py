@@ -127,10 +127,10 @@ class StageGraph(Mapping[str, StageNode]):
         return {*names}.union(*(networkx.descendants(self._edges, name) for name in names))
 
 
-def stages_out_of_date(directory: Path) -> set[str]:
-    """Stages whose own inputs, parameters or outputs have changed. Raises ConfigError for a project DVC cannot read."""
+def stages_out_of_date(directory: Path, names: Iterable[str] = ()) -> set[str]:
+    """Those of all stages, or of ``names``, whose own inputs, parameters or outputs changed. Raises ConfigError."""
     # Another DVC process may be running a stage; its lock is held for seconds at a time.
-    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "status", "--json"]
+    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "status", "--json", *names]
     result = subprocess.run(command, cwd=directory, capture_output=True, text=True)
     if result.returncode != 0:
         raise ConfigError(f"dvc status failed in {directory}: {' '.join(result.stderr.split())[-500:]}")

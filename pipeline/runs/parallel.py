@@ -176,13 +176,16 @@ class Runner:
                 raise
 
 
-def plan_of(targets: Sequence[str]) -> tuple[Params, StageGraph, set[str]]:
-    """The parameters, the DAG, and what may be out of date of all that leads up to ``targets``, or to everything."""
+def plan_of(targets: Sequence[str], queued: Collection[str] = ()) -> tuple[Params, StageGraph, set[str]]:
+    """The parameters, the DAG, and what may be out of date of all that leads up to ``targets``, or to everything. What
+    a ``queued`` stage may be writing is: DVC cannot be asked for it."""
     check(Path("params.yaml"), Path("conf"))
     params = load_params(Path("params.yaml"))
     graph = StageGraph(params)
     wanted = set(graph.closure(graph.select(targets) if targets else list(graph)))
-    stale = graph.downstream(stages_out_of_date(Path()) & wanted) & wanted
+    busy = graph.downstream(wanted.intersection(queued))
+    found = stages_out_of_date(Path(), wanted - busy if busy else ()) if wanted - busy else set()
+    stale = graph.downstream(found & wanted | busy) & wanted
     print(f"{len(stale)} of {len(wanted)} stages may be out of date", file=sys.stderr)
     return params, graph, stale
 

@@ -17,7 +17,7 @@ from pipeline.config.params import load_params
 from pipeline.config.training import DistributedConfig
 from pipeline.dag.graph import StageGraph
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.runs.dvc_process import GRACE_SECONDS, last_error, start_dvc, wait_for
+from pipeline.runs.dvc_process import GRACE_SECONDS, last_error, remove_broken_rwlock, start_dvc, wait_for
 from pipeline.runs.parallel import LOGS, log_of, plan_of
 
 SUBMITTED, DONE = "--- submitted", "is done\n"
@@ -90,11 +90,14 @@ def main(command: str, names: list[str], options: str, gpu_option: str) -> None:
     """Raises PipelineError where Slurm refuses a job or a stage fails."""
     if command == "run":
         return run(*names)
+    jobs = queued()
     if command == "submit":
-        params, graph, stale = plan_of(names)
+        if not jobs:
+            remove_broken_rwlock(Path())
+        params, graph, stale = plan_of(names, jobs)
         return submit(graph, stale, params.distributed, options, gpu_option)
     # DVC cannot be asked while a stage writes.
-    graph, jobs = StageGraph(load_params(Path("params.yaml"))), queued()
+    graph = StageGraph(load_params(Path("params.yaml")))
     wanted = graph.closure(graph.select(names) if names else list(graph))
     found = {name: state_of(name, jobs.get(name, ("", ""))[1]) for name in wanted}
     counts = Counter(found.values())

@@ -20,18 +20,14 @@ NOVELTY, INSTRUCTIONS, OPEN = "prompts.novelty", "prompts.instructions", "prompt
 Row = Mapping[str, Any]
 
 
-def source_revision(key: str, source: str, revision: str | None) -> str | None:
-    """Commit of a hub data set; None for what is local. ``key`` is the section's. Raises ArtifactError."""
-    if Path(source).exists():
-        return None
-    if is_local_path(source):
-        raise ArtifactError(f"{key}.source: {source} does not exist")
-    return pinned_commit(source, revision, "dataset")
-
-
 def recorded_revision(run: Any, key: str, config: Any) -> str | None:
-    """``source_revision`` of a section with ``source`` and ``revision``, which the run's record has from here on."""
-    revision = source_revision(key, config.source, config.revision)
+    """Commit of the hub data set that a section's ``source`` and ``revision`` name, None for what is local; the run's
+    record has it from here on. Raises ArtifactError."""
+    revision = None
+    if not Path(config.source).exists():
+        if is_local_path(config.source):
+            raise ArtifactError(f"{key}.source: {config.source} does not exist")
+        revision = pinned_commit(config.source, config.revision, "dataset")
     run.record.add(revision=revision)
     return revision
 

@@ -107,7 +107,6 @@ def projects(cluster, tmp_path_factory, tiny_model):
     """A project that has run through without Slurm, and what makes others of it."""
 
     def make(name, checkpoint_every):
-        # A training of a minute, which is ended several times.
         overrides = ("axes=[structured]", "methods=soft", "conditions=[base,soft]", f"train.soft.epochs={STEPS}")
         overrides += (f"train.checkpoint_every_steps={checkpoint_every}",)
         project = clone_project(tmp_path_factory.mktemp("slurm") / name, tiny_model, *overrides)

@@ -1,6 +1,7 @@
 """Prompts of NoveltyBench from files, directories and a data set in the hub's format."""
 
 import json
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from pipeline.config.prompts import NoveltyPromptsConfig
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.errors import ArtifactError
-from pipeline.sources.prompt_sets import NOVELTY, read_novelty_prompts, source_revision
+from pipeline.sources.prompt_sets import NOVELTY, read_novelty_prompts, recorded_revision
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ROWS = [
@@ -26,7 +27,7 @@ def write(path, rows):
 
 def read(source, splits=("curated", "wildchat"), most=None):
     config = NoveltyPromptsConfig(str(source), None, list(splits), most)
-    return read_novelty_prompts(config, source_revision(NOVELTY, config.source, None))
+    return read_novelty_prompts(config, recorded_revision(Mock(), NOVELTY, config))
 
 
 def ids(prompts):
@@ -48,7 +49,7 @@ def test_a_file(tmp_path):
 
 
 def test_a_source_that_is_not_there(tmp_path):
-    assert source_revision(NOVELTY, "owner/name", COMMIT) == COMMIT
+    assert recorded_revision(Mock(), NOVELTY, NoveltyPromptsConfig("owner/name", COMMIT, ["curated"], None)) == COMMIT
     with pytest.raises(ArtifactError, match=r"prompts.novelty.source: .*nowhere.jsonl does not exist"):
         read(tmp_path / "nowhere.jsonl")
 
