@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+import re
 
 import numpy as np
 import pytest
@@ -33,10 +34,11 @@ def test_numeric_answers_are_in_the_support(name):
 
 def test_the_recipe_still_makes_the_same_text():
     # CPython's help texts come first, and differ between its versions.
-    made = tokenizer_texts(Recipe(), groups=300)[len(recipe.prose_documents()) :]
+    made = "".join(tokenizer_texts(Recipe(), groups=300)[len(recipe.prose_documents()) :])
+    # So does, between processors, the last digit of parameters that are drawn.
+    made = re.sub(r"\d+\.\d{13,}", lambda number: f"{float(number[0]):.12g}", made)
     assert (
-        hashlib.sha256("".join(made).encode()).hexdigest()
-        == "7ad93f32773e80e5751207131275093d310e8c241328de88c08c18d3d099bd2d"
+        hashlib.sha256(made.encode()).hexdigest() == "ea598f1c16893547f2d85630fbca623529d38f999868b152f715aa8e1cc94c28"
     )
 
 

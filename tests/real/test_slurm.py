@@ -4,12 +4,11 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -36,7 +35,7 @@ SlurmdSpoolDir=/var/spool/slurm
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=4000
 PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
-STEPS, KILLS, CHECKPOINT_EVERY = 1000, 50, 20
+STEPS, KILLS_PER_STAGE, CHECKPOINT_EVERY = 1000, 6, 20
 TRAINING, LOG = "train-soft@embedded", "outputs/parallel/train-soft-embedded.log"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 INSTALL = "apt-get install -y -qq slurm-wlm munge"
@@ -84,7 +83,7 @@ class SlurmProject:
         self.ask("submit", "--options=--mem=1000", "--gpu-option=")
 
     def jobs(self, *only):
-        return self.command("squeue", "--me", "-h", "-o", "%i", *only).split()
+        return dict(line.split() for line in self.command("squeue", "--me", "-h", "-o", "%i %j", *only).splitlines())
 
     def job_of(self, name, state="RUNNING,PENDING"):
         return "".join(self.jobs(f"--name={name}", f"--states={state}"))
@@ -154,18 +153,17 @@ def test_a_dag_that_is_requeued_ends_as_one_that_is_not(projects):
 
 def test_jobs_that_are_killed_at_random_lose_only_what_was_in_flight(projects):
     local, make = projects
-    project, rng, killed = make(checkpoint_every=CHECKPOINT_EVERY), random_stream(0, "kills"), 0
+    project, rng, killed = make(checkpoint_every=CHECKPOINT_EVERY), random_stream(0, "kills"), Counter()
     while not project.is_done():
         project.submit()
         time.sleep(rng.uniform(0, 20))
-        for job in project.jobs("--states=RUNNING")[: KILLS - killed]:
+        running = project.jobs("--states=RUNNING")
+        for job in [job for job, name in running.items() if killed[name] < KILLS_PER_STAGE]:
             # As the kernel does where memory runs out: every process of the job, none of which is told.
             listed = subprocess.run(["scontrol", "listpids", job], capture_output=True, text=True).stdout
-            for process in re.findall(r"^ *(\d+)", listed, re.MULTILINE):
-                with suppress(ProcessLookupError):
-                    os.kill(int(process), signal.SIGKILL)
-            killed += 1
-    print(f"{killed} jobs were killed, the training began {len(project.steps())} times")
+            subprocess.run(["kill", "-9", *re.findall(r"^ *(\d+)", listed, re.MULTILINE)], capture_output=True)
+            killed[running[job]] += 1
+    print(f"{killed.total()} jobs were killed, the training began {len(project.steps())} times")
     lost = [before[-1] - after[0] for before, after in pairwise(project.steps())]
     assert killed and lost and max(lost) <= CHECKPOINT_EVERY
     assert project.is_equal(local)
