@@ -55,25 +55,16 @@ def work_hours(
     return seconds / 3600
 
 
-def loading_hours(num_parameters: int) -> float:
-    """Hours to start a stage and load a bf16 checkpoint."""
-    return (LOADING_SECONDS + 2 * num_parameters / LOADING_BYTES) / 3600
-
-
 def training_steps_of(prompts: int, samples_per_prompt: int, epochs: int, global_batch_size: int) -> int:
     """Optimiser steps; the last of an epoch may be smaller (189 and 1,988 at the paper's settings)."""
     return epochs * math.ceil(prompts * samples_per_prompt / global_batch_size)
 
 
-def adapter_bytes(num_parameters: int, rank: int, num_modules: int) -> float:
-    """Size of a float32 LoRA adapter on ``num_modules`` projections of each layer: it grows with the power 2/3 of the
-    model (width times depth), from 15.3 million weights of Qwen3-8B's at rank 16 on four attention projections."""
-    return 4 * 15.3e6 * (num_parameters / 8.19e9) ** (2 / 3) * rank / 16 * num_modules / 4
-
-
 def training_memory_bytes(num_parameters: int, tokens_per_pass: float, rank: int, num_modules: int) -> float:
     """Memory of a GPU that trains an adapter alone: bfloat16 weights, adapter with gradient and moments, activations of
     the largest pass (padding included), logits."""
-    adapter = 4 * adapter_bytes(num_parameters, rank, num_modules)
+    # A float32 adapter grows with the power 2/3 of the model (width times depth), from 15.3 million weights of Qwen3-8B's
+    # at rank 16 on four attention projections.
+    adapter = 4 * 4 * 15.3e6 * (num_parameters / 8.19e9) ** (2 / 3) * rank / 16 * num_modules / 4
     activations = ACTIVATION_BYTES * num_parameters ** (2 / 3) * tokens_per_pass
     return 2 * num_parameters + adapter + activations + LOGIT_BYTES

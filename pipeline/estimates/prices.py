@@ -98,7 +98,8 @@ class Prices:
     def _read(self, model: str | int, tokens: float) -> Cost:
         """Loading a model, by its name or number of weights, and reading tokens for their log-probabilities."""
         size = model if isinstance(model, int) else self._params.models[model].num_parameters
-        return Cost(tokens, 0.0, cost.loading_hours(size) + cost.work_hours(size, reading_tokens=tokens))
+        loading = (cost.LOADING_SECONDS + 2 * size / cost.LOADING_BYTES) / 3600  # a stage's start and bfloat16 weights
+        return Cost(tokens, 0.0, loading + cost.work_hours(size, reading_tokens=tokens))
 
     def _decode(self, model: str, tokens: float, what: str) -> Cost:
         rows = NUMBERS_AT_ONCE if what in ("structured", "laws", "ssot") else TEXTS_AT_ONCE

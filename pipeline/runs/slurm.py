@@ -41,12 +41,13 @@ def queued() -> dict[str, tuple[str, str]]:
     return {name: (job, state) for job, state, name, directory in jobs if Path(directory).resolve() == Path.cwd()}
 
 
-def submit(graph: StageGraph, stale: set[str], distributed: DistributedConfig, options: str, gpu_option: str) -> None:
-    """A job for each stage of ``stale`` that has none, behind the jobs of what it reads."""
-    there = {name: job for name, (job, _) in queued().items()}
+def submit(
+    graph: StageGraph, stale: set[str], there: dict, distributed: DistributedConfig, options: str, gpu_option: str
+) -> None:
+    """A job for each stage of ``stale`` that has none ``there`` (``queued``), behind the jobs of what it reads."""
     # Slurm does not make the directory of a job's output.
     LOGS.mkdir(parents=True, exist_ok=True)
-    jobs = dict(there)
+    jobs = {name: job for name, (job, _) in there.items()}
     for name in (name for name in graph.closure(stale) if name in stale - set(there)):
         count = distributed.processes(graph[name].stage.device)
         needed = [jobs[each] for each in graph.upstream(name) if each in jobs]
@@ -95,7 +96,12 @@ def main(command: str, names: list[str], options: str, gpu_option: str) -> None:
         if not jobs:
             remove_broken_rwlock(Path())
         params, graph, stale = plan_of(names, jobs)
-        return submit(graph, stale, params.distributed, options, gpu_option)
+        # A job that was killed behind its stage's last write is done to DVC, whatever its log says.
+        for name in () if names else set(graph) - stale:
+            if state_of(name, "") in ("failed", "cancelled"):
+                with log_of(name).open("a") as log:
+                    print(SUBMITTED, name, f"\n{name}", DONE, end="", file=log)
+        return submit(graph, stale, jobs, params.distributed, options, gpu_option)
     # DVC cannot be asked while a stage writes.
     graph = StageGraph(load_params(Path("params.yaml")))
     wanted = graph.closure(graph.select(names) if names else list(graph))

@@ -38,7 +38,7 @@ def directory(monkeypatch, tmp_path):
 def test_a_job_waits_for_those_whose_outputs_it_reads(directory, tiny_params, capsys):
     graph = StageGraph(load_params(tiny_params))
     stale, distributed = graph.downstream(["build-tries@embedded-soft"]), DistributedConfig("ddp", 4, shards=2)
-    slurm.submit(graph, stale, distributed, "--partition=long", "--gres=gpu:a100:{}")
+    slurm.submit(graph, stale, slurm.queued(), distributed, "--partition=long", "--gres=gpu:a100:{}")
     sent = [json.loads(line) for line in (directory / "submitted").read_text().splitlines()]
     names = [next(word for word in line if "--job-name=" in word).partition("=")[2] for line in sent]
     assert set(names) == stale and "scancel 101 102" in capsys.readouterr().out
@@ -52,7 +52,7 @@ def test_a_job_waits_for_those_whose_outputs_it_reads(directory, tiny_params, ca
     # What Slurm has already is not sent again, wherever else jobs of the same names are.
     queue = [f"{101 + place}|PENDING|{name}|{directory}" for place, name in enumerate(names)]
     (directory / "queue").write_text("\n".join([*queue[1:], f"7|RUNNING|{names[0]}|/elsewhere"]) + "\n")
-    slurm.submit(graph, stale, distributed, "", "")
+    slurm.submit(graph, stale, slurm.queued(), distributed, "", "")
     assert len((directory / "submitted").read_text().splitlines()) == len(sent) + 1
 
 
