@@ -63,8 +63,8 @@ def training_steps_of(prompts: int, samples_per_prompt: int, epochs: int, global
 def training_memory_bytes(num_parameters: int, tokens_per_pass: float, rank: int, num_modules: int) -> float:
     """Memory of a GPU that trains an adapter alone: bfloat16 weights, adapter with gradient and moments, activations of
     the largest pass (padding included), logits."""
-    # A float32 adapter grows with the power 2/3 of the model (width times depth), from 15.3 million weights of Qwen3-8B's
-    # at rank 16 on four attention projections.
+    # A float32 adapter grows with the power 2/3 of the model (width times depth), from 15.3 million weights of
+    # Qwen3-8B's at rank 16 on four attention projections.
     adapter = 4 * 4 * 15.3e6 * (num_parameters / 8.19e9) ** (2 / 3) * rank / 16 * num_modules / 4
     activations = ACTIVATION_BYTES * num_parameters ** (2 / 3) * tokens_per_pass
     return 2 * num_parameters + adapter + activations + LOGIT_BYTES
