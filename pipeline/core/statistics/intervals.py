@@ -5,10 +5,10 @@ import warnings
 from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 Statistic = Literal["family_median", "family_mean", "median"]
-NORMAL_QUANTILE = float(stats.norm.ppf(0.975))
+NORMAL_QUANTILE = float(special.ndtri(0.975))
 
 
 def metric_row(
@@ -130,5 +130,5 @@ def clustered_wilson_interval(successes: np.ndarray, trials: np.ndarray) -> tupl
     between = clusters / (clusters - 1) * ((successes - rate * trials) ** 2).sum() / total**2
     binomial = rate * (1 - rate) / total
     effect = max(1.0, between / binomial) if binomial > 0 else 1.0
-    shrink = (NORMAL_QUANTILE / stats.t.ppf(0.975, clusters - 1)) ** 2 / effect
+    shrink = (NORMAL_QUANTILE / special.stdtrit(clusters - 1, 0.975)) ** 2 / effect
     return wilson_interval(float(successes.sum() * shrink), float(total * shrink))
