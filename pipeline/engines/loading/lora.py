@@ -15,17 +15,20 @@ class _LoraProduct(torch.autograd.Function):
         inner = (x if dropped is None else dropped) @ a.T
         ctx.save_for_backward(x if dropped is None else dropped, weight, a, b, inner)
         ctx.scaling, ctx.drops = scaling, dropped is not None
-        return torch.nn.functional.linear(x, weight, bias).addmm_(inner, b.T, alpha=scaling)
+        update = torch.mm(inner, b.T).mul_(scaling)
+        out = update.addmm_(x, weight.T)
+        return out if bias is None else out.add_(bias)
 
     @staticmethod
     def backward(ctx, upstream):
         values, weight, a, b, inner = ctx.saved_tensors
         through = (upstream @ b).mul_(ctx.scaling)
         of_a, of_b = through.T @ values, (upstream.T @ inner).mul_(ctx.scaling)
-        of_x = upstream @ weight if ctx.needs_input_grad[0] else None
+        through_a = through @ a
         if ctx.drops:
-            return of_x, through @ a, None, None, of_a, of_b, None
-        return of_x if of_x is None else of_x.addmm_(through, a), None, None, None, of_a, of_b, None
+            return upstream @ weight if ctx.needs_input_grad[0] else None, through_a, None, None, of_a, of_b, None
+        of_x = through_a.addmm_(upstream, weight) if ctx.needs_input_grad[0] else None
+        return of_x, None, None, None, of_a, of_b, None
 
 
 class LoraLinear(Linear):
