@@ -126,16 +126,10 @@ def tiny_model(tmp_path_factory) -> Path:
     """A checkpoint directory: Qwen3 architecture, 2 layers, random weights, the embedded tokenizer's kind."""
     from pipeline.demo.embedded.recipe import Recipe, make_model
     from pipeline.demo.embedded.tokenizer import train_tokenizer
+    from tests.stand_ins import SHAPE
 
     directory = tmp_path_factory.mktemp("models") / "tiny"
-    recipe = Recipe(
-        hidden_size=32,
-        num_hidden_layers=2,
-        intermediate_size=48,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-    )
+    recipe = Recipe(**SHAPE)
     tokenizer = train_tokenizer(["Generate exactly ONE random number. Output ONLY the number."] * 4, 300)
     model = make_model(recipe, tokenizer)
     # Larger embeddings let the random model's logits be sharp, so that an adapter can learn.

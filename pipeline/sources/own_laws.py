@@ -65,12 +65,6 @@ def own_prompts(laws: Mapping[str, str], project: Path = Path()) -> tuple[list[P
     return train, test
 
 
-def _check_fields(template: str, fields: Mapping[str, object], required: Sequence[str]) -> None:
-    named = template_fields(template, fields)
-    if missing := [name for name in required if name not in named]:
-        raise DomainError(f"the template {template!r} is without its field {{{missing[0]}}}")
-
-
 def _law_prompts(law: str, templates: TemplatesConfig, cases: Sequence[LawCase]) -> tuple[list[Prompt], list[Prompt]]:
     """Prompts to train on, and those of the axis laws: held-out cases are asked with the held-out templates, or with
     the others where there are none. A template must name every field whose values differ."""
@@ -80,7 +74,9 @@ def _law_prompts(law: str, templates: TemplatesConfig, cases: Sequence[LawCase])
     fields = cases[0].fields
     varied = [name for name in fields if len({case.fields[name] for case in cases}) > 1]
     for template in (*templates.train, *templates.test):
-        _check_fields(template, fields, varied)
+        named = template_fields(template, fields)
+        if missing := [name for name in varied if name not in named]:
+            raise DomainError(f"the template {template!r} is without its field {{{missing[0]}}}")
 
     def prompts(split: str, templates: Sequence[str], cases: Sequence[LawCase]) -> list[Prompt]:
         return [

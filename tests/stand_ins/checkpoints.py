@@ -27,17 +27,10 @@ from transformers.utils.logging import disable_progress_bar
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.storage import write_json
 from pipeline.core.random_streams import stream_seed
+from tests import stand_ins
 from tests.stand_ins import evaluators, mxfp4, tokenizers
 
-SHAPE = dict(
-    hidden_size=32,
-    intermediate_size=48,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    head_dim=8,
-    max_position_embeddings=4096,
-)
+SHAPE = stand_ins.SHAPE | {"max_position_embeddings": 4096}
 # Shorter than most requests, so that the window counts.
 SLIDING = dict(sliding_window=24, layer_types=["sliding_attention", "full_attention"])
 # Standard deviation of the logits of a random model: sharp enough that a law has favourites and an adapter can learn.

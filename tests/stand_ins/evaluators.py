@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tests.stand_ins import SHAPE
+
 WORDS = "the a cat dog river city blue red one two three four five six seven says yes no maybe and of to"
 
 
@@ -73,13 +75,8 @@ def save_reward_model(directory: Path, template: str = GEMMA_TEMPLATE) -> Path:
     tokenizer = save_tokenizer(directory, special, template, add_bos=True)
     torch.manual_seed(1)
     config = Gemma2Config(
+        **SHAPE,
         vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-        intermediate_size=48,
         sliding_window=16,
         num_labels=1,
         pad_token_id=tokenizer.pad_token_id,

@@ -7,16 +7,16 @@ from peft.tuners.lora import Linear
 
 
 class _LoraProduct(torch.autograd.Function):
-    """``x W^T + bias + scaling d A^T B^T`` of x and d float[N, I]; d is x itself (None) or x after dropout. The update
-    is added in place, forwards and backwards, where separate operations make five more tensors of the output's size."""
+    """``x W^T + bias + scaling d A^T B^T`` of x and d float[N, I]; d is x itself (None) or x after dropout. In place,
+    forwards and backwards, where separate operations make five more tensors of the output's size; and into the update,
+    as a bfloat16 update that is added to a rounded product is lost where it is small."""
 
     @staticmethod
     def forward(ctx, x, dropped, weight, bias, a, b, scaling):
         inner = (x if dropped is None else dropped) @ a.T
         ctx.save_for_backward(x if dropped is None else dropped, weight, a, b, inner)
         ctx.scaling, ctx.drops = scaling, dropped is not None
-        update = torch.mm(inner, b.T).mul_(scaling)
-        out = update.addmm_(x, weight.T)
+        out = (inner @ b.T).mul_(scaling).addmm_(x, weight.T)
         return out if bias is None else out.add_(bias)
 
     @staticmethod
@@ -24,10 +24,10 @@ class _LoraProduct(torch.autograd.Function):
         values, weight, a, b, inner = ctx.saved_tensors
         through = (upstream @ b).mul_(ctx.scaling)
         of_a, of_b = through.T @ values, (upstream.T @ inner).mul_(ctx.scaling)
-        through_a = through @ a
         if ctx.drops:
-            return upstream @ weight if ctx.needs_input_grad[0] else None, through_a, None, None, of_a, of_b, None
-        of_x = through_a.addmm_(upstream, weight) if ctx.needs_input_grad[0] else None
+            of_x = upstream @ weight if ctx.needs_input_grad[0] else None
+            return of_x, through @ a, None, None, of_a, of_b, None
+        of_x = (through @ a).addmm_(upstream, weight) if ctx.needs_input_grad[0] else None
         return of_x, None, None, None, of_a, of_b, None
 
 

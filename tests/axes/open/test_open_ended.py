@@ -20,10 +20,6 @@ WEIGHTS = st.lists(st.floats(1e-6, 1), min_size=1, max_size=60)
 MASSES = (0.05, 0.5, 0.51, 0.75, 0.875, 0.9, 0.999)
 
 
-def law_of(weights):
-    return np.log(np.array(weights) / np.sum(weights)).astype(np.float32)
-
-
 def test_support_sizes_by_hand():
     probabilities = np.array([0.125, 0.5, 0.125, 0.25], dtype=np.float32)
     assert [support_size(probabilities, mass) for mass in MASSES] == [1, 1, 2, 2, 3, 4, 4]
@@ -40,7 +36,7 @@ def test_a_support_size_needs_the_mass(probabilities):
 
 @given(WEIGHTS)
 def test_leading_tokens_hold_every_support_size(weights):
-    law = law_of(weights)
+    law = np.log(np.array(weights) / np.sum(weights)).astype(np.float32)
     tokens, probabilities = leading_tokens(law)
     assert tokens.dtype == np.int32 and probabilities.dtype == np.float32
     assert len(set(tokens.tolist())) == len(tokens) and (np.diff(probabilities) <= 0).all()

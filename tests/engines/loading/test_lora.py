@@ -36,3 +36,20 @@ def test_outputs_and_gradients_are_those_of_peft(dropout):
         seen.append([out, without, model.eval()(values), values.grad, *gradients])
     for own, theirs in zip(*seen, strict=True):
         torch.testing.assert_close(own, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_bfloat16_update_smaller_than_the_product_s_rounding_is_not_lost():
+    # An eighth of bfloat16's steps between 1 and 2: the mean of many outputs shows it, as one in eight is rounded up.
+    torch.manual_seed(0)
+    base = torch.nn.Sequential(torch.nn.Linear(8, 8192, bias=False))
+    lora = LoraConfig(r=1, lora_alpha=1, target_modules=["0"])
+    lora._register_custom_module({torch.nn.Linear: LoraLinear})
+    torch.nn.init.uniform_(base[0].weight, 1 / 8, 2 / 8)
+    model, update = get_peft_model(base, lora).to(torch.bfloat16), 2.0**-10
+    module = model.base_model.model[0]
+    torch.nn.init.constant_(module.lora_A["default"].weight, 1 / 8)
+    change = []
+    for value in (0.0, update):
+        torch.nn.init.constant_(module.lora_B["default"].weight, value)
+        change.append(model(torch.ones(1, 8, dtype=torch.bfloat16)).float().mean().item())
+    assert change[1] - change[0] == pytest.approx(update, rel=0.2)

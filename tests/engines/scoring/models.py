@@ -4,16 +4,9 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-SHAPE = dict(
-    vocab_size=100,
-    hidden_size=32,
-    intermediate_size=48,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    head_dim=8,
-    max_position_embeddings=128,
-)
+from tests import stand_ins
+
+SHAPE = stand_ins.SHAPE | {"vocab_size": 100}
 
 
 def tiny(config, attention="sdpa", dtype=torch.float32, std=0.15):
