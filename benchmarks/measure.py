@@ -69,15 +69,17 @@ def counted(model: torch.nn.Module) -> Iterator[ModelCost]:
         handle.remove()
 
 
+INSTRUCTIONS = {"avx512_bf16": "(AVX-512, bfloat16)", "avx512f": "(AVX-512)", "avx2": "(AVX2)"}
+
+
 def processor() -> str:
-    """Its model name, or the machine's architecture where /proc/cpuinfo has none."""
-    found = re.search(r"model name\s*: (.+)", _cpuinfo())
-    return found[1].strip() if found else platform.machine()
-
-
-def _cpuinfo() -> str:
+    """Its model name, or the machine's architecture where /proc/cpuinfo has none, and its widest instructions: virtual
+    machines give one name to processors of several generations."""
     path = Path("/proc/cpuinfo")
-    return path.read_text() if path.exists() else ""
+    told = path.read_text() if path.exists() else ""
+    name = re.search(r"model name\s*: (.+)", told)
+    widest = next((text for flag, text in INSTRUCTIONS.items() if flag in told.split()), "")
+    return " ".join(filter(None, (name[1].strip() if name else platform.machine(), widest)))
 
 
 def peak_megabytes() -> float:
