@@ -69,17 +69,13 @@ def counted(model: torch.nn.Module) -> Iterator[ModelCost]:
         handle.remove()
 
 
-INSTRUCTIONS = {"avx512_bf16": "(AVX-512, bfloat16)", "avx512f": "(AVX-512)", "avx2": "(AVX2)"}
-
-
 def processor() -> str:
-    """Its model name, or the machine's architecture where /proc/cpuinfo has none, and its widest instructions: virtual
-    machines give one name to processors of several generations."""
+    """Its model name and whether it has AVX-512, on which speed and rounding depend and which one name does not tell in
+    virtual machines; the machine's architecture where /proc/cpuinfo has no name."""
     path = Path("/proc/cpuinfo")
-    told = path.read_text() if path.exists() else ""
-    name = re.search(r"model name\s*: (.+)", told)
-    widest = next((text for flag, text in INSTRUCTIONS.items() if flag in told.split()), "")
-    return " ".join(filter(None, (name[1].strip() if name else platform.machine(), widest)))
+    text = path.read_text() if path.exists() else ""
+    name = re.search(r"model name\s*: (.+)", text)
+    return f"{name[1].strip()} {'with' if ' avx512f' in text else 'without'} avx512f" if name else platform.machine()
 
 
 def peak_megabytes() -> float:

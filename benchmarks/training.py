@@ -41,8 +41,7 @@ from pipeline.engines.training.fit import Term, fit
 
 PROMPTS, PLAIN_ROWS = 8, 16
 PATHS = (1, 2, 4, 8, 16)
-# In bfloat16 PEFT loses small updates to rounding, so that its losses fall more slowly.
-TOLERANCE = {"float32": 1e-4, "bfloat16": 0.2}
+TOLERANCE = {"float32": 1e-4, "bfloat16": 5e-2}
 SPINNING = {"OMP_WAIT_POLICY": "ACTIVE", "GOMP_SPINCOUNT": "INFINITE"}
 
 
@@ -192,7 +191,12 @@ def compare(step: Step, repeats: int) -> list[Row]:
     if step.dtype == "bfloat16" and machine_dtype() != "bfloat16":
         return [{"implementation": "plain", "note": "no bfloat16 instructions"}]
     found = measure.against_plain(__name__, repeats, step=step, steps=repeats + 1)
-    check_equal(found["plain"], found["ours"], TOLERANCE[step.dtype])
+    expected = found["plain"]
+    if step.dtype == "bfloat16":
+        # There PEFT loses small updates to rounding, so ours is held to what float32 gives.
+        exact = {"step": replace(step, dtype="float32"), "steps": repeats + 1}
+        expected = measure.in_turns(__name__, ["plain"], len(expected), **exact)["plain"]
+    check_equal(expected, found["ours"], TOLERANCE[step.dtype])
     return measure.summary(found)
 
 

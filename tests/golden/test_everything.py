@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.measure import processor
 from tests.conftest import ROOT
 
 GOLDEN = Path(__file__).with_name("everything.csv.gz")
@@ -30,13 +31,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif("EVERYTHING" not in os.environ, reason="takes as long as the demo: `make golden`"),
 ]
-
-
-def processor() -> str:
-    """The processor, as far as rounding depends on it."""
-    text = Path("/proc/cpuinfo").read_text()
-    name = next(line.partition(": ")[2] for line in text.splitlines() if line.startswith("model name"))
-    return f"{name} {'with' if ' avx512f' in text else 'without'} avx512f"
 
 
 @pytest.fixture(scope="module")
