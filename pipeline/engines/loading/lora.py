@@ -24,11 +24,10 @@ class _LoraProduct(torch.autograd.Function):
         values, weight, a, b, inner = ctx.saved_tensors
         through = (upstream @ b).mul_(ctx.scaling)
         of_a, of_b = through.T @ values, (upstream.T @ inner).mul_(ctx.scaling)
-        if ctx.drops:
-            of_x = upstream @ weight if ctx.needs_input_grad[0] else None
-            return of_x, through @ a, None, None, of_a, of_b, None
-        of_x = (through @ a).addmm_(upstream, weight) if ctx.needs_input_grad[0] else None
-        return of_x, None, None, None, of_a, of_b, None
+        of_x = None
+        if ctx.needs_input_grad[0]:
+            of_x = upstream @ weight if ctx.drops else (through @ a).addmm_(upstream, weight)
+        return of_x, through @ a if ctx.drops else None, None, None, of_a, of_b, None
 
 
 class LoraLinear(Linear):
