@@ -1,4 +1,4 @@
-"""The DAG as jobs of a real Slurm on this machine: Debian's packages, where root may install and start them."""
+"""The DAG as jobs of a real Slurm of two nodes here: Debian's packages, where root may install and start them."""
 
 import json
 import os
@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,37 +30,40 @@ ReturnToService=2
 KillWait=30
 SchedulerParameters=requeue_delay=1
 StateSaveLocation=/var/lib/slurm
-SlurmdSpoolDir=/var/spool/slurm
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=4000
-PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
+SlurmdSpoolDir=/var/spool/slurm_%n
+SlurmdPidFile=/run/slurmd_%n.pid
+NodeName=n[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port=[17001-17002] CPUs=1 RealMemory=4000
+PartitionName=main Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP
 """
-STEPS, KILLS_PER_STAGE, CHECKPOINT_EVERY = 1000, 6, 20
+STEPS, KILLS, CHECKPOINT_EVERY = 1000, 50, 20
 TRAINING, LOG = "train-soft@embedded", "outputs/parallel/train-soft-embedded.log"
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+ADAPTER, WEIGHTS = "artifacts/adapters/embedded/soft", "adapter_model.safetensors"
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1"}
+DVC_REPRO = (sys.executable, "-m", "dvc", "repro", "--quiet")
 INSTALL = "apt-get install -y -qq slurm-wlm munge"
 START = """set -e
-mkdir -p /etc/munge /run/munge /var/spool/slurm /var/lib/slurm
+mkdir -p /etc/munge /run/munge /var/spool/slurm_n1 /var/spool/slurm_n2 /var/lib/slurm
 [ -s /etc/munge/munge.key ] || head -c 1024 /dev/urandom > /etc/munge/munge.key
 chown munge:munge /etc/munge/munge.key /run/munge && chmod 400 /etc/munge/munge.key
 : > /etc/slurm/cgroup.conf
 pgrep -x munged || runuser -u munge -- /usr/sbin/munged
 pgrep -x slurmctld || slurmctld
 sleep 1
-pgrep -x slurmd || slurmd
-timeout 60 srun hostname
+pgrep -x slurmd || { slurmd -N n1; slurmd -N n2; }
+timeout 60 srun --nodes=2 hostname
 """
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A Slurm of one node, which goes on running."""
+    """A Slurm that goes on running."""
     if os.getuid() != 0 or shutil.which("apt-get") is None:
         pytest.skip("Slurm is installed with apt-get, as root")
     if shutil.which("sbatch") is None and subprocess.run(INSTALL, shell=True, capture_output=True).returncode:
         pytest.skip("apt-get cannot install slurm-wlm")
     configuration = Path("/etc/slurm/slurm.conf")
     if not configuration.exists():
-        configuration.write_text(CONFIGURATION.format(host=socket.gethostname(), cpus=os.cpu_count()))
+        configuration.write_text(CONFIGURATION.format(host=socket.gethostname()))
     started = subprocess.run(["bash", "-c", START], capture_output=True, text=True)
     if started.returncode:
         pytest.skip(f"Slurm does not start: {started.stderr[-300:]}")
@@ -96,25 +98,31 @@ class SlurmProject:
         bars = re.split(rf"(?=\b\d+/{STEPS} \[00:00<\?)", self.log.read_text() if self.log.exists() else "")
         return [[int(re.findall(rf"\b(\d+)/{STEPS} \[{time}", bar)[-1]) for time in ("00:00<", "")] for bar in bars[1:]]
 
-    def is_equal(self, local):
-        names = "artifacts/adapters/embedded/soft/adapter_model.safetensors", "reports/metrics.csv"
-        return all((self.directory / name).read_bytes() == (local / name).read_bytes() for name in names)
+    def reaches(self, step):
+        return any(reached >= step for _, reached in self.steps())
+
+    def continued(self):
+        return json.loads((self.directory / ADAPTER / "provenance.json").read_text())["continued"]
+
+    def is_equal(self, other):
+        names = f"{ADAPTER}/{WEIGHTS}", "reports/metrics.csv"
+        return all((self.directory / name).read_bytes() == (other.directory / name).read_bytes() for name in names)
 
 
 @pytest.fixture(scope="module")
 def projects(cluster, tmp_path_factory, tiny_model):
     """A project that has run through without Slurm, and what makes others of it."""
 
-    def make(name, checkpoint_every):
+    def make(checkpoint_every, *more):
         overrides = ("axes=[structured]", "methods=soft", "conditions=[base,soft]", f"train.soft.epochs={STEPS}")
-        overrides += (f"train.checkpoint_every_steps={checkpoint_every}",)
-        project = clone_project(tmp_path_factory.mktemp("slurm") / name, tiny_model, *overrides)
-        run(project, ENVIRONMENT, "git", "init", "-q")
+        overrides += (f"train.checkpoint_every_steps={checkpoint_every}", *more)
+        project = SlurmProject(clone_project(tmp_path_factory.mktemp("slurm"), tiny_model, *overrides))
+        project.command("git", "init", "-q")
         return project
 
-    local = make("local", STEPS)
-    run(local, ENVIRONMENT, sys.executable, "-m", "dvc", "repro", "--quiet")
-    return local, lambda checkpoint_every: SlurmProject(make("jobs", checkpoint_every))
+    local = make(STEPS)
+    local.command(*DVC_REPRO)
+    return local, make
 
 
 def test_a_dag_that_is_requeued_ends_as_one_that_is_not(projects):
@@ -122,18 +130,15 @@ def test_a_dag_that_is_requeued_ends_as_one_that_is_not(projects):
     project = make(checkpoint_every=STEPS)
     project.submit()
 
-    def reaches(step):
-        return any(reached >= step for _, reached in project.steps())
-
     # Ended ahead of its time limit, and by whoever preempts it.
-    wait_until(lambda: reaches(100))
+    wait_until(lambda: project.reaches(100))
     project.command("scancel", "--batch", "--signal=USR1", project.job_of(TRAINING))
     wait_until(lambda: RESUMES in project.log.read_text())
-    wait_until(lambda: reaches(400))
+    wait_until(lambda: project.reaches(400))
     project.command("scontrol", "requeue", project.job_of(TRAINING))
 
     # Sampling is requeued on a node that is drained: it waits, and what is cancelled meanwhile is submitted again.
-    sampling, node = "generate@embedded-soft", f"NodeName={socket.gethostname()}"
+    sampling, node = "generate@embedded-soft", "NodeName=n[1-2]"
     wait_until(lambda: project.job_of(sampling, "RUNNING"))
     project.command("scontrol", "update", node, "State=DRAIN", "Reason=test")
     project.command("scontrol", "requeue", project.job_of(sampling))
@@ -146,24 +151,38 @@ def test_a_dag_that_is_requeued_ends_as_one_that_is_not(projects):
     wait_until(lambda: project.job_of("report", "RUNNING"))
     project.command("scontrol", "requeue", project.job_of("report"))
     wait_until(project.is_done)
-    record = project.directory / "artifacts/adapters/embedded/soft/provenance.json"
-    assert json.loads(record.read_text())["continued"]
+    assert project.continued()
     assert project.is_equal(local)
+
+
+def test_a_training_over_two_nodes_that_is_requeued_ends_as_one_on_one_node(projects):
+    project = projects[1](STEPS, "distributed=fsdp_4", "distributed.num_processes=2", "train.micro_batch_size=2")
+    project.command(*DVC_REPRO, TRAINING)
+    adapter = project.directory / ADAPTER
+    local = adapter.rename(project.directory / "on_one_node")
+
+    submit = ("sbatch", "--parsable", "--nodes=2", "--mem=2000", f"--output={LOG}", ROOT / "scripts/train_on_nodes.sh")
+    (project.directory / LOG).parent.mkdir(parents=True, exist_ok=True)
+    job = project.command(*submit, "-m", "pipeline.stages.train_soft", "--model=embedded", "--method=soft")
+    wait_until(lambda: project.reaches(100))
+    project.command("scontrol", "requeue", job.strip())
+    wait_until(adapter.exists)
+    assert project.continued()
+    assert (adapter / WEIGHTS).read_bytes() == (local / WEIGHTS).read_bytes()
 
 
 def test_jobs_that_are_killed_at_random_lose_only_what_was_in_flight(projects):
     local, make = projects
-    project, rng, killed = make(checkpoint_every=CHECKPOINT_EVERY), random_stream(0, "kills"), Counter()
+    project, rng, killed = make(checkpoint_every=CHECKPOINT_EVERY), random_stream(0, "kills"), 0
     while not project.is_done():
         project.submit()
-        time.sleep(rng.uniform(0, 20))
-        running = project.jobs("--states=RUNNING")
-        for job in [job for job, name in running.items() if killed[name] < KILLS_PER_STAGE]:
+        time.sleep(rng.uniform(0, 8))
+        for job in list(project.jobs("--states=RUNNING"))[: KILLS - killed]:
             # As the kernel does where memory runs out: every process of the job, none of which is told.
             listed = subprocess.run(["scontrol", "listpids", job], capture_output=True, text=True).stdout
             subprocess.run(["kill", "-9", *re.findall(r"^ *(\d+)", listed, re.MULTILINE)], capture_output=True)
-            killed[running[job]] += 1
-    print(f"{killed.total()} jobs were killed, the training began {len(project.steps())} times")
+            killed += 1
+    print(f"{killed} jobs were killed, the training began {len(project.steps())} times")
     lost = [reached - kept for (_, reached), (kept, _) in pairwise(project.steps())]
     assert killed and lost and max(lost) <= CHECKPOINT_EVERY
     assert project.is_equal(local)

@@ -3,8 +3,6 @@
 import json
 import shutil
 import socket
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import torch
@@ -29,17 +27,12 @@ def free_port() -> int:
         return free.getsockname()[1]
 
 
-@dataclass
-class Launched:
-    """What the two processes left."""
+def facts_of(directory, case):
+    return [json.loads((directory / f"{case}.{rank}.json").read_text()) for rank in (0, 1)]
 
-    directory: Path
 
-    def facts(self, case):
-        return [json.loads((self.directory / f"{case}.{rank}.json").read_text()) for rank in (0, 1)]
-
-    def adapters(self, case):
-        return [load_file(self.directory / f"{case}.{rank}.safetensors") for rank in (0, 1)]
+def adapters_of(directory, case):
+    return [load_file(directory / f"{case}.{rank}.safetensors") for rank in (0, 1)]
 
 
 @pytest.fixture(scope="module")
@@ -49,25 +42,19 @@ def config_of(model_config, stand_ins):
 
 @pytest.fixture(scope="module")
 def launched(config_of, tiny_params, stand_ins, tmp_path_factory):
+    """The directory of what two processes left."""
     directory = tmp_path_factory.mktemp("launched")
     train(config_of(CONTINUED), CONTINUED, single_process(), directory, stop=3)
     assert (directory / f"{CONTINUED}.state").exists()
-    arguments = [str(tiny_params), str(stand_ins["gemma3"].parent), str(directory)]
+    command = [training_process.__name__, str(tiny_params), str(stand_ins["gemma3"].parent), str(directory)]
     store = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    processes = [
-        ForkedModule(
-            [training_process.__name__, *arguments],
-            ROOT,
-            directory / f"errors{rank}",
-            **store,
-            RANK=str(rank),
-            LOCAL_RANK=str(rank),
-        )
-        for rank in range(2)
-    ]
+    processes = []
+    for rank in ("0", "1"):
+        environment = store | {"RANK": rank, "LOCAL_RANK": rank}
+        processes.append(ForkedModule(command, ROOT, directory / f"errors{rank}", **environment))
     statuses = [process.wait() for process in processes]
     assert statuses == [0, 0], [process.errors for process in processes]
-    return Launched(directory)
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +80,10 @@ def assert_same_adapter(found, expected, tolerance=1e-5):
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_end_with_the_adapter_of_one(launched, alone, case):
     model, log = alone[case]
-    first, second = launched.adapters(case)
+    first, second = adapters_of(launched, case)
     assert_same_adapter(first, training_process.adapter(model), TOLERANCES[CASES[case].dtype])
     assert all(torch.equal(value, second[name]) for name, value in first.items())
-    logs = [facts["log"] for facts in launched.facts(case)]
+    logs = [facts["log"] for facts in facts_of(launched, case)]
     for entries in zip(log, *logs, strict=True):
         one, *two = [{key: value for key, value in entry.items() if key != "seconds"} for entry in entries]
         assert two[0] == two[1]
@@ -106,7 +93,7 @@ def test_two_processes_end_with_the_adapter_of_one(launched, alone, case):
 
 @pytest.mark.parametrize("case", ["fsdp_hard", "fsdp_anchored"])
 def test_one_process_continues_what_two_began(launched, alone, config_of, tmp_path, case):
-    shutil.copy(launched.directory / f"{case}.state", tmp_path)
+    shutil.copy(launched / f"{case}.state", tmp_path)
     model, log = train(config_of(case), case, single_process(), tmp_path)
     assert len(log) == STEPS
     expected = training_process.adapter(alone[case][0])
@@ -118,7 +105,7 @@ def test_layers_are_shared_out(launched, alone, case):
     inner = alone[case][0].get_base_model()
     parameters = [value for layer in decoder_layers(inner) for value in layer.parameters()]
     whole, adapter = local_bytes(parameters), local_bytes(value for value in parameters if value.requires_grad)
-    for found in launched.facts(case):
+    for found in facts_of(launched, case):
         if case.startswith("fsdp"):
             # Rows are shared out; those of a tensor with an odd number of them by halves rounded up.
             assert found["layers"] == pytest.approx((whole - adapter) / 2 + adapter, rel=0.02)
@@ -129,8 +116,8 @@ def test_layers_are_shared_out(launched, alone, case):
 def test_an_adapter_saved_by_processes_that_share_the_model_loads_alone(launched, model_config):
     from peft import PeftModel
 
-    model = PeftModel.from_pretrained(load_model(model_config, device="cpu"), launched.directory / "saved")
-    assert_same_adapter(training_process.adapter(model), launched.adapters("fsdp_hard")[1])
+    model = PeftModel.from_pretrained(load_model(model_config, device="cpu"), launched / "saved")
+    assert_same_adapter(training_process.adapter(model), adapters_of(launched, "fsdp_hard")[1])
 
 
 def test_the_number_of_processes_must_be_the_configured_one(monkeypatch):
