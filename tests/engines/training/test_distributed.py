@@ -50,10 +50,8 @@ def launched(config_of, tiny_params, stand_ins, tmp_path_factory):
     store = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     processes = []
     for rank in ("0", "1"):
-        environment = store | {"RANK": rank, "LOCAL_RANK": rank}
-        processes.append(ForkedModule(command, ROOT, directory / f"errors{rank}", **environment))
-    statuses = [process.wait() for process in processes]
-    assert statuses == [0, 0], [process.errors for process in processes]
+        processes.append(ForkedModule(command, ROOT, directory / f"errors{rank}", **store, RANK=rank, LOCAL_RANK=rank))
+    assert [process.wait() for process in processes] == [0, 0], [process.errors for process in processes]
     return directory
 
 
