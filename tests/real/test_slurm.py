@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -35,7 +36,7 @@ SlurmdPidFile=/run/slurmd_%n.pid
 NodeName=n[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port=[17001-17002] CPUs=1 RealMemory=4000
 PartitionName=main Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP
 """
-STEPS, KILLS, CHECKPOINT_EVERY = 1000, 50, 20
+STEPS, KILLS_PER_STAGE, CHECKPOINT_EVERY = 1000, 6, 20
 TRAINING, LOG = "train-soft@embedded", "outputs/parallel/train-soft-embedded.log"
 ADAPTER, WEIGHTS = "artifacts/adapters/embedded/soft", "adapter_model.safetensors"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1"}
@@ -156,7 +157,8 @@ def test_a_dag_that_is_requeued_ends_as_one_that_is_not(projects):
 
 
 def test_a_training_over_two_nodes_that_is_requeued_ends_as_one_on_one_node(projects):
-    project = projects[1](STEPS, "distributed=fsdp_4", "distributed.num_processes=2", "train.micro_batch_size=2")
+    _, make = projects
+    project = make(STEPS, "distributed=fsdp_4", "distributed.num_processes=2", "train.micro_batch_size=2")
     project.command(*DVC_REPRO, TRAINING)
     adapter = project.directory / ADAPTER
     local = adapter.rename(project.directory / "on_one_node")
@@ -173,16 +175,17 @@ def test_a_training_over_two_nodes_that_is_requeued_ends_as_one_on_one_node(proj
 
 def test_jobs_that_are_killed_at_random_lose_only_what_was_in_flight(projects):
     local, make = projects
-    project, rng, killed = make(checkpoint_every=CHECKPOINT_EVERY), random_stream(0, "kills"), 0
+    project, rng, killed = make(checkpoint_every=CHECKPOINT_EVERY), random_stream(0, "kills"), Counter()
     while not project.is_done():
         project.submit()
         time.sleep(rng.uniform(0, 8))
-        for job in list(project.jobs("--states=RUNNING"))[: KILLS - killed]:
+        running = project.jobs("--states=RUNNING")
+        for job in [job for job, name in running.items() if killed[name] < KILLS_PER_STAGE]:
             # As the kernel does where memory runs out: every process of the job, none of which is told.
             listed = subprocess.run(["scontrol", "listpids", job], capture_output=True, text=True).stdout
             subprocess.run(["kill", "-9", *re.findall(r"^ *(\d+)", listed, re.MULTILINE)], capture_output=True)
-            killed += 1
-    print(f"{killed} jobs were killed, the training began {len(project.steps())} times")
+            killed[running[job]] += 1
+    print(f"{killed.total()} jobs were killed, the training began {len(project.steps())} times")
     lost = [reached - kept for (_, reached), (kept, _) in pairwise(project.steps())]
     assert killed and lost and max(lost) <= CHECKPOINT_EVERY
     assert project.is_equal(local)
