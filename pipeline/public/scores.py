@@ -21,8 +21,8 @@ REFERENCES = PROJECT / "results" / "public" / "references.csv"
 MOST_COLUMNS = 6  # experiments that a table shows beside each other; of more, the total alone
 UNITS = {"failure_to_mix": "points of 100", "unpredictabench": "KS@100 (%)"}
 NOTES = {
-    "failure_to_mix": "At most 20 points an experiment. Named models: arXiv:2511.14630. Perfect sampler, fair choice "
-    "and step: simulated with the benchmark's scoring.",
+    "failure_to_mix": "At most 20 points an experiment. Named models: arXiv:2511.14630. Perfect sampler, "
+    "fair choice and likeliest option: simulated with the benchmark's own script.",
     "unpredictabench": "KS@100: share of problems whose first 100 readable answers pass a Kolmogorov-Smirnov test. "
     "Named models: arXiv:2606.06622. Random baseline: the last 100 values of the ground truth.",
 }

@@ -85,7 +85,7 @@ def effect_sentence(context: ReportContext, method: str) -> str:
         both = {s: rows for s, rows in found.items() if rows["value"].reindex([BASE, method]).notna().all()}
         if both:
             return _effect(context, method, word, {places[split]: rows for split, rows in both.items()})
-    return "Nothing was evaluated both before and after fine-tuning."
+    return "Calibration (numbers, laws) was not evaluated both before and after fine-tuning."
 
 
 def _effect(context: ReportContext, method: str, word: str, by_place: Mapping[str, pd.DataFrame]) -> str:
