@@ -59,7 +59,7 @@ def scores_of(benchmark: Any, sampler: str, rng: np.random.Generator) -> list[fl
         request = arguments[2]
         options, chances = options_and_chances(request)
         drawn = rng.choice(options, size=2 if "twice" in request else 1, p=follow(chances))
-        return ",".join(before_letter + option if option in "AB" else option for option in drawn)
+        return ",".join(before_letter + option if option in ("A", "B") else option for option in drawn)
 
     benchmark.ModelCaller.call = call
     config = benchmark.Config(api_keys=["none"])
