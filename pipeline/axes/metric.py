@@ -1,6 +1,6 @@
 """What there is to say of a metric; each axis has its own in its module ``metrics``."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 PAPER = "arXiv:2605.11845"
@@ -20,7 +20,8 @@ class Metric:
     name: str  # in ``metrics.csv``
     title: str  # for headings and lists
     definition: str  # one sentence or two
-    formula_text: str
+    formula_text: str = ""  # where it says more than the definition
+    _: KW_ONLY
     unit: str  # "1" for a number without one
     direction: Literal["lower", "higher", "neither"]  # which way is better
     n: str  # what the column ``n`` counts

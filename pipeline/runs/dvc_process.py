@@ -12,6 +12,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import psutil
+import voluptuous
+import yaml
+from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+
 from pipeline.command import END_SIGNALS, signals_handled, terminate
 
 FAILED_STAGES = re.compile(r"failed to reproduce(?: stages:)? ((?:'[^']+'(?:, | and )?)+)")
@@ -36,26 +41,45 @@ def start_dvc(
         )
 
 
-def remove_broken_rwlock(directory: Path) -> None:
-    """Remove DVC's list of files in use where a DVC that was killed left half of it: every later run would stop there.
-    For a directory where no DVC is at work."""
-    path = directory / ".dvc" / "tmp" / "rwlock"
-    try:
-        json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return
-    except ValueError:
-        path.unlink()
+def remove_half_written(directory: Path) -> None:
+    """Remove what a DVC that was killed left half written, as every later one would stop there: its list of files in
+    use, and ``dvc.lock``. For a directory where no DVC is at work."""
+    checks = {".dvc/tmp/rwlock": json.loads, "dvc.lock": lambda text: COMPILED_LOCKFILE_SCHEMA(yaml.safe_load(text))}
+    for name, check in checks.items():
+        path = directory / name
+        try:
+            check(path.read_text())
+        except FileNotFoundError:
+            continue
+        except (ValueError, yaml.YAMLError, voluptuous.Invalid):
+            path.unlink()
+            print(f"{path} was half written and is removed; what DVC does not have cached runs again", file=sys.stderr)
+
+
+def _suspend(process: subprocess.Popen) -> None:
+    """Suspend DVC where it is not writing ``dvc.lock``, which it empties first: ended there, it loses what was done."""
+    with contextlib.suppress(psutil.Error):
+        dvc = psutil.Process(process.pid)
+        for _ in range(1_000):
+            dvc.suspend()
+            time.sleep(0.01)  # until it stands still
+            if not any(file.path.endswith("dvc.lock") for file in dvc.open_files()):
+                return
+            dvc.resume()
+            time.sleep(0.01)
 
 
 def end(*processes: subprocess.Popen) -> None:
     """End processes of ``start_dvc`` and all that they started; stages resume later."""
+    for process in processes:
+        _suspend(process)
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + GRACE_SECONDS
         for process in processes:
             # Its session outlives DVC itself by the stage that it was running.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
+                os.killpg(process.pid, signal.SIGCONT)
         while number == signal.SIGTERM and time.monotonic() < deadline and any(map(_session_lives, processes)):
             time.sleep(0.05)
     for process in processes:

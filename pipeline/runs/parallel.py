@@ -29,7 +29,7 @@ from pipeline.dag.graph import StageGraph, stages_out_of_date
 from pipeline.dag.launch import thread_share
 from pipeline.dag.tables import why_off
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.runs.dvc_process import end, last_error, remove_broken_rwlock, start_dvc
+from pipeline.runs.dvc_process import end, last_error, remove_half_written, start_dvc
 
 LOGS, SECONDS_BETWEEN_LOOKS = Path("outputs/parallel"), 0.1
 BAR = re.compile(r"(\d+)/(\d+) \[[^<\]]*<([\d:?]+), *[\d.?]+(?:s/)?([a-z ]+?)(?:/s)?(?:, ([^\]]*))?\]")
@@ -195,7 +195,7 @@ def plan_of(targets: Sequence[str], queued: Collection[str] = ()) -> tuple[Param
 def main(targets: list[str], jobs: int, gpus: list[int] | None) -> None:
     """Run what is out of date, up to ``targets``, or everything. Raises PipelineError, at the end for failed stages."""
     with exclusive(Path(".dvc/tmp/parallel"), "pipeline.runs.parallel"):
-        remove_broken_rwlock(Path())
+        remove_half_written(Path())
         params, graph, stale = plan_of(targets)
         for key in ("num_processes", "shards"):
             if gpus is not None and len(gpus) < (needed := getattr(params.distributed, key)):

@@ -17,7 +17,7 @@ from pipeline.config.params import load_params
 from pipeline.config.training import DistributedConfig
 from pipeline.dag.graph import StageGraph
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.runs.dvc_process import GRACE_SECONDS, last_error, remove_broken_rwlock, start_dvc, wait_for
+from pipeline.runs.dvc_process import GRACE_SECONDS, last_error, remove_half_written, start_dvc, wait_for
 from pipeline.runs.parallel import LOGS, log_of, plan_of
 
 SUBMITTED, DONE = "--- submitted", "is done\n"
@@ -94,7 +94,7 @@ def main(command: str, names: list[str], options: str, gpu_option: str) -> None:
     jobs = queued()
     if command == "submit":
         if not jobs:
-            remove_broken_rwlock(Path())
+            remove_half_written(Path())
         params, graph, stale = plan_of(names, jobs)
         # A job that was killed behind its stage's last write is done to DVC, whatever its log says.
         for name in () if names else set(graph) - stale:

@@ -90,7 +90,7 @@ def train_adapter(
         )
     with process_group(distributed.strategy, distributed.num_processes) as group, contextlib.ExitStack() as stack:
         tracking = Run()
-        if group.is_main:
+        if group.rank == 0:
             stack.enter_context(run.scratch())
             tracking = stack.enter_context(run.tracked())
         tokenizer = load_tokenizer(model_config, model_revision(model_report))
@@ -101,7 +101,7 @@ def train_adapter(
         if open_anchors is not None:
             terms.append(open_anchors(tokenizer, encode, num_steps))
         progress = stack.enter_context(
-            progress_bar(total=num_steps, desc=run.title, unit="step", disable=not group.is_main)
+            progress_bar(total=num_steps, desc=run.title, unit="step", disable=group.rank != 0)
         )
 
         def on_step(entry: dict) -> None:
@@ -129,7 +129,7 @@ def train_adapter(
             group=group,
             measure=distance_while_training(adapted, tokenizer, stops, asked, encode, num_steps, config.train_seed),
         )
-        if group.is_main:
+        if group.rank == 0:
             with atomic_directory(output) as directory:
                 fit.save_adapter(adapted, directory)
                 (directory / "train_log.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in log))

@@ -6,11 +6,10 @@ A workspace links to code and data, and shares the cache of all cells, from whic
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import read_json, write_if_changed, write_json
@@ -20,7 +19,7 @@ from pipeline.errors import ArtifactError, BusyError, PipelineError
 from pipeline.runs.dvc_process import (
     failed_stages,
     last_error,
-    remove_broken_rwlock,
+    remove_half_written,
     start_dvc,
     terminated_like_interrupted,
     wait_for,
@@ -70,21 +69,14 @@ def _link(place: Path, target: Path) -> None:
     place.symlink_to(os.path.relpath(target, place.parent.resolve()))
 
 
-def prepare_workspace(
-    directory: Path,
-    project: Path,
-    values: Mapping[str, Any],
-    overrides: Sequence[str],
-    cache: Path,
-    sources: Sequence[str],
-) -> None:
+def prepare_workspace(directory: Path, project: Path, cell: Cell, cache: Path) -> None:
     """Make the workspace or bring it up to date. Raises ArtifactError for a file where a link must be."""
     directory.mkdir(parents=True, exist_ok=True)
-    tops = {Path(source).parts[0] for source in sources if not Path(source).is_absolute() and ".." not in source}
+    tops = {Path(source).parts[0] for source in cell.sources if not Path(source).is_absolute() and ".." not in source}
     for name in sorted(name for name in {*LINKED, *tops} if not name.endswith(".yaml")):
         if (project / name).exists():
             _link(directory / name, project / name)
-    write_files(directory, dict(values), list(overrides))
+    write_files(directory, dict(cell.values), list(cell.overrides))
     for name in ("dvc.yaml", ".dvcignore"):
         write_if_changed(directory / name, (project / name).read_text() if (project / name).exists() else "")
     initialise_dvc(directory, cache)
@@ -132,8 +124,8 @@ def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) 
     # A cell that is no longer what it was must not count as finished while it runs.
     (directory / "finished.json").unlink(missing_ok=True)
     identity = cell.full_identity(project)
-    prepare_workspace(directory, project, cell.values, cell.overrides, Path(config.cache), cell.sources)
-    remove_broken_rwlock(directory)
+    prepare_workspace(directory, project, cell, Path(config.cache))
+    remove_half_written(directory)
     written = {"overrides": cell.overrides, "targets": cell.targets, "parameters": cell.parameters}
     write_json(directory / "cell.json", written)
     with log.open("a") as file:

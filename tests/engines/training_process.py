@@ -137,7 +137,7 @@ def main(model_config: ModelConfig, stand_ins: Path, directory: Path) -> None:
             facts = {"log": log, "layers": local_bytes(value for layer in layers for value in layer.parameters())}
             (directory / f"{case}.{group.rank}.json").write_text(json.dumps(facts))
             save_file(adapter(model), directory / f"{case}.{group.rank}.safetensors")
-            if case == "fsdp_hard" and group.is_main:
+            if case == "fsdp_hard" and group.rank == 0:
                 save_adapter(model, directory / "saved")
 
 

@@ -18,7 +18,7 @@ from pipeline.config.training import DistributedConfig
 from pipeline.dag.declaration import Stage
 from pipeline.dag.graph import StageGraph, stages_out_of_date
 from pipeline.errors import BusyError, ConfigError, PipelineError
-from pipeline.runs.dvc_process import failed_stages, last_error
+from pipeline.runs.dvc_process import end, failed_stages, last_error
 from pipeline.runs.parallel import Runner, main
 from pipeline.sweep.run import initialise_dvc
 from tests.conftest import ROOT
@@ -102,11 +102,6 @@ def run(project: Path, *targets: str) -> None:
         main(list(targets), jobs=4, gpus=[5, 7])
 
 
-def repro(project: Path) -> str:
-    command = [sys.executable, "-m", "dvc", "repro"]
-    return subprocess.run(command, cwd=project, capture_output=True, text=True, check=True).stdout
-
-
 def locked_stages(project: Path) -> set[str]:
     return set(yaml.safe_load((project / "dvc.lock").read_text())["stages"])
 
@@ -126,7 +121,8 @@ def test_side_by_side_with_a_failure_in_between(project, capfd):
     (project / "mended").touch()
     run(project, "behind")
     assert locked_stages(project) == {"first", *(f"score@{name}" for name in "abcd"), "behind", "other"}
-    again = repro(project)
+    command = [sys.executable, "-m", "dvc", "repro"]
+    again = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True).stdout
     assert "Running stage" not in again and "up to date" in again
 
 
@@ -197,6 +193,17 @@ def test_gpus_stay_reserved_for_training_while_stages_without_a_model_start(star
     assert found == {"sample": "0", "evaluate": ""}
     assert start([3, 5, 7], train="training", other="gpu")["train"] == "3,5"
     assert start([3, 5, 7], sample="shards", other="gpu")["sample"] == "3,5,7"
+
+
+def test_dvc_is_not_ended_while_it_writes_its_lock(tmp_path):
+    code = (
+        "import time\nwith open('dvc.lock', 'w') as f: print(flush=True); time.sleep(1); f.write('all')\ntime.sleep(60)"
+    )
+    settings = {"cwd": tmp_path, "stdout": subprocess.PIPE, "start_new_session": True}
+    with subprocess.Popen([sys.executable, "-c", code], **settings) as writer:
+        writer.stdout.readline()
+        end(writer)
+    assert (tmp_path / "dvc.lock").read_text() == "all"
 
 
 def test_failures_are_read_from_dvcs_messages():

@@ -8,10 +8,8 @@ import pytest
 
 from pipeline.compose import check, recorded_overrides
 from pipeline.config.override_errors import composed_values
-from pipeline.config.params import validate
 from pipeline.config.view import look_up
 from pipeline.dag.code_digest import code_digests
-from pipeline.dag.graph import StageGraph
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sweep import cells
 from pipeline.sweep.application import CONF
@@ -19,7 +17,6 @@ from pipeline.sweep.cells import expand_targets, make_cell
 from pipeline.sweep.run import Record, claimed_gpu, prepare_workspace, write_record
 from pipeline.sweep.settings import PRIMARY, cell_overrides, expand_arguments, sweep_config, value_text
 from pipeline.sweep.tables import gather
-from tests.composition import composed_params
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
@@ -113,7 +110,6 @@ def test_what_the_command_line_sets_leaves_the_preset():
     "arguments, message",
     [
         (("-m", "sweep=nothing"), "sweep: there is no 'nothing'; there are bins, chosen, construction_cost"),
-        (("train.soft.epoch=3",), "there is no key 'epoch'; did you mean epochs"),
         (("seed=0,1",), "seed=0,1: several values are a sweep"),
         (("-m", "sweep.name=../x"), "name: must match"),
         (("-m", "+sweep.grid={seed: [a b]}"), "characters that an override would need quotes for"),
@@ -198,9 +194,9 @@ def test_stage_graph_is_that_of_dvc(tmp_path, monkeypatch):
     from dvc.repo import Repo
 
     overrides = ["+model@models.qwen3_4b=qwen3_4b", "generate.constrained.enabled=true", "artifacts=made"]
-    values = composed_params(*overrides)
-    prepare_workspace(tmp_path, ROOT, values, overrides, tmp_path / "c", [])
-    ours = StageGraph(validate(values))
+    cell = make_cell(overrides, PAPER_TARGETS, ROOT)
+    prepare_workspace(tmp_path, ROOT, cell, tmp_path / "c")
+    ours = cell.graph
     monkeypatch.chdir(tmp_path)
     with Repo(str(tmp_path)) as repo:
         theirs = {stage.addressing: stage for stage in repo.index.stages}
@@ -225,9 +221,9 @@ def test_workspace_keeps_what_it_has(tmp_path):
     directory, cache = tmp_path / "sweeps" / "x" / "cell", tmp_path / "sweeps" / "cache"
 
     def prepare(seed: int) -> None:
-        overrides = [f"seed={seed}"]
-        values = composed_params(*overrides)
-        prepare_workspace(directory, ROOT, values, overrides, cache, ["data/a", "/absolute", "benchmarks/x.py"])
+        cell = make_cell([f"seed={seed}"], PAPER_TARGETS, ROOT)
+        vars(cell)["sources"] = ["data/a", "/absolute", "benchmarks/x.py"]
+        prepare_workspace(directory, ROOT, cell, cache)
 
     prepare(0)
     for name in ("pipeline", "conf", "data", "benchmarks"):

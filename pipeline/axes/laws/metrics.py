@@ -3,7 +3,7 @@
 from functools import partial
 
 from pipeline.axes.metric import OURS, PROMPTS, Metric
-from pipeline.axes.structured.metrics import KS, KS_ALL, KS_ALL_FORMULA, W1_FORMULA, WIDTHS, ks
+from pipeline.axes.structured.metrics import KS, KS_ALL, W1_FORMULA, WIDTHS, ks
 
 _law = partial(
     Metric,
@@ -46,11 +46,9 @@ METRICS = (
         column="Gap",
     ),
     _w1("law_wasserstein_1_normalised", "Normalised W1 of answers", W1, column="W1", headline=2),
-    _valid(
-        "law_valid_rate", "Valid answers to laws of one's own", VALID, "valid / answers", column="Valid", headline=3
-    ),
+    _valid("law_valid_rate", "Valid answers to laws of one's own", VALID, column="Valid", headline=3),
     _ks("law_ks_at_100", "KS@100 of laws of one's own", f"{KS} Of numbers alone.", column="KS@100"),
-    _ks("law_ks_at_100_all", "KS@100 of one's own laws, unreadable counted", KS_ALL, formula_text=KS_ALL_FORMULA),
+    _ks("law_ks_at_100_all", "KS@100 of one's own laws, unreadable counted", KS_ALL),
     _exact(
         "law_exact_total_variation",
         "Exact total variation by class",

@@ -13,7 +13,6 @@ METRICS = (
         name="mcq_parse_rate",
         title="Parse rate",
         definition="Share of generations that the parser accepts as a question.",
-        formula_text="parsed / generations",
         unit="share",
         direction="higher",
         n="generations",

@@ -17,9 +17,7 @@ _metric = partial(
     decimals=2,
     undefined="prompts",
 )
-_distinct = partial(
-    _metric, formula_text="number of classes", unit="classes", function="pipeline.core.language.novelty:distinct"
-)
+_distinct = partial(_metric, unit="classes", function="pipeline.core.language.novelty:distinct")
 _utility = partial(
     _metric,
     formula_text="sum of 0.8^i s_i / sum of 0.8^i, s_i = 0 unless response i is the first of its class",

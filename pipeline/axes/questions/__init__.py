@@ -4,5 +4,5 @@ from functools import partial
 
 from pipeline.axes.metric import Metric
 
-question_metric = partial(Metric, formula_text="", n="questions", undefined="questions", decimals=3)
+question_metric = partial(Metric, n="questions", undefined="questions", decimals=3)
 WRONG = "P(larger on a question answered wrongly than rightly), ties half; undefined with fewer than ten of either."

@@ -30,11 +30,10 @@ DERIVATION = (
     "Share of answers with at least one step of arithmetic: an equation of two numbers or more and what they make "
     "(16 - 3 = 13), or a calculator annotation (<<16-3=13>>)."
 )
-STEPS = "answers with a step / answers"
 METRICS = (
     _score("gp_irt", "gp-IRT", GP_IRT, GP_IRT_FORMULA, headline=1),
-    _score("accuracy", "Accuracy", "Share of the items answered correctly.", "correct / items", headline=2, **ACCURACY),
+    _score("accuracy", "Accuracy", "Share of the items answered correctly.", headline=2, **ACCURACY),
     _score("gp_irt_paper_mean", "gp-IRT, the paper's mean", "Mean of gp-IRT over six columns.", TWICE, **PAPER_MEAN),
-    _tokens("answer_tokens_mean", "Tokens of an answer", TOKENS, "sum of tokens / answers", column="Tokens"),
-    _share("answer_derivation_share", "Answers with a derivation", DERIVATION, STEPS, column="With a derivation"),
+    _tokens("answer_tokens_mean", "Tokens of an answer", TOKENS, column="Tokens"),
+    _share("answer_derivation_share", "Answers with a derivation", DERIVATION, column="With a derivation"),
 )

@@ -16,7 +16,6 @@ KS = (
     "without any it fails."
 )
 KS_ALL = "As KS@100, but a request also fails where fewer than 90% of all its answers are readable."
-KS_ALL_FORMULA = "requests with p > .0001 and 90% readable / requests"
 
 _by_family = partial(
     Metric,
@@ -34,7 +33,6 @@ _logit_kl = partial(_exact, unit="nats", function="pipeline.core.training.object
 
 ks = partial(
     Metric,
-    formula_text="requests with p > .0001 / requests",
     unit="share",
     direction="higher",
     n="requests",
@@ -69,7 +67,6 @@ METRICS = (
         title="Valid rate",
         definition="Share of answers that are valid: on numbers one finite decimal or scientific literal in the law's "
         "support (whole for an integer law), on open-ended requests a non-empty answer.",
-        formula_text="valid answers / answers",
         unit="share",
         direction="higher",
         n="answers (open-ended: prompts)",
@@ -82,7 +79,7 @@ METRICS = (
         headline=4,
     ),
     _ks("ks_at_100", "KS@100", KS, column="KS@100, readable alone"),
-    _ks("ks_at_100_all", "KS@100, unreadable answers counted", KS_ALL, formula_text=KS_ALL_FORMULA, column="KS@100"),
+    _ks("ks_at_100_all", "KS@100, unreadable answers counted", KS_ALL, column="KS@100"),
     _pit(
         name="pit_wasserstein_1",
         title="W1 on the PIT scale",
@@ -121,7 +118,6 @@ METRICS = (
         name="logit_kl_rounded_law_nats",
         title="Logit KL, every decimal",
         definition="Logit KL against the law rounded to five decimals, none left out; can reach 0.",
-        formula_text="as Logit KL, q from the rounded law",
         column="Logit KL, every decimal (nats)",
     ),
     _exact(
@@ -135,7 +131,6 @@ METRICS = (
         name="exact_support_rate",
         title="Exact support rate",
         definition="Middle of the bounds of the probability that a plain decimal lies in the support.",
-        formula_text="P(value in support | plain decimal)",
         unit="probability",
         direction="higher",
         decimals=3,

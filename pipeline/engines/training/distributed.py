@@ -22,17 +22,13 @@ from pipeline.errors import ConfigError, ModelError
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """This process's place (``rank``, from 0) among ``size``; with ``shards`` they share out the base's layers."""
+    """This process's place (``rank``; 0 writes files and log) among ``size``; with ``shards`` they share out the
+    base's layers."""
 
     rank: int
     size: int
     device: torch.device
     shards: bool
-
-    @property
-    def is_main(self) -> bool:
-        """Whether this process writes the files and the log."""
-        return self.rank == 0
 
     def sum(self, values: torch.Tensor) -> torch.Tensor:
         """The sum of ``values`` over the processes, the same bits in each; ``values`` holds it, too."""

@@ -189,7 +189,7 @@ def fit(
         log.append(record)
         on_step(record)
         if step + 1 < num_steps and (ending or (step + 1) % settings.checkpoint_every_steps == 0):
-            if group.is_main:
+            if group.rank == 0:
                 save_checkpoint(checkpoint, step + 1, parameters, optimizer, log)
             if ending:
                 raise Terminated

@@ -136,7 +136,8 @@ def test_interrupted_cells_go_on_where_they_were(start, first):
         wait_until(lambda cell=cell: not working_in(cell))
         assert not (cell / "finished.json").exists()
         assert "build-prompts" in yaml.safe_load((cell / "dvc.lock").read_text())["stages"]
-        (cell / ".dvc/tmp/rwlock").write_text("{")  # as a DVC leaves it that is killed while it writes
+        for name, text in {".dvc/tmp/rwlock": "{", "dvc.lock": ""}.items():
+            (cell / name).write_text(text)  # as a DVC leaves it that is killed while it writes
     status, printed, errors = finish(start("-m", f"seed={','.join(map(str, interrupted))}"))
     shown = printed + errors + "".join(map(Path.read_text, interrupted.values()))
     assert status == 0 and "2 finished" in printed, shown
