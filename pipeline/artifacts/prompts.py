@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import pandas as pd
-
-from pipeline.artifacts.storage import read_table, write_table
+from pipeline.artifacts.storage import read_arrow, write_table
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.prompts.structured import Prompt
@@ -23,6 +21,8 @@ TEXT_PROMPT_COLUMNS = ("prompt_id", "split", "category", "prompt")
 
 
 def write_prompts(path: Path, prompts: Sequence[Prompt]) -> None:
+    import pandas as pd
+
     rows = [
         (
             *(prompt.prompt_id, prompt.split, prompt.family, prompt.tier, json.dumps(prompt.parameters), prompt.text),
@@ -43,29 +43,29 @@ def _finite_law(text: str) -> FiniteLaw:
 def read_prompts(*paths: Path) -> list[Prompt]:
     prompts = []
     for path in paths:
-        for row in read_table(path, PROMPT_COLUMNS).itertuples():
-            finite = getattr(row, FINITE_LAW, "")
-            law = _finite_law(finite) if finite else Law(row.scipy_name, json.loads(row.scipy_kwargs))
-            parameters = json.loads(row.parameters)
-            prompts.append(Prompt(row.prompt_id, row.split, row.family, row.tier, parameters, row.prompt, law))
+        # Without pandas, for which a training would wait.
+        for row in read_arrow(path, PROMPT_COLUMNS).to_pylist():
+            finite, parameters = row.get(FINITE_LAW), json.loads(row["parameters"])
+            law = _finite_law(finite) if finite else Law(row["scipy_name"], json.loads(row["scipy_kwargs"]))
+            names = (row[name] for name in ("prompt_id", "split", "family", "tier"))
+            prompts.append(Prompt(*names, parameters, row["prompt"], law))
     return prompts
 
 
-def text_prompt_table(prompts: Sequence[TextPrompt]) -> pd.DataFrame:
+def write_text_prompts(path: Path, prompts: Sequence[TextPrompt], label: str = "") -> None:
+    import pandas as pd
+
     rows = [(prompt.prompt_id, prompt.split, prompt.category, prompt.text) for prompt in prompts]
-    return pd.DataFrame(rows, columns=list(TEXT_PROMPT_COLUMNS))
-
-
-def write_text_prompts(path: Path, prompts: Sequence[TextPrompt]) -> None:
-    write_table(path, text_prompt_table(prompts))
+    write_table(path, pd.DataFrame(rows, columns=list(TEXT_PROMPT_COLUMNS)), label)
 
 
 def read_text_prompts(*paths: Path) -> list[TextPrompt]:
-    tables = [read_table(path, TEXT_PROMPT_COLUMNS)[list(TEXT_PROMPT_COLUMNS)] for path in paths]
-    return [TextPrompt(*row) for table in tables for row in table.itertuples(index=False, name=None)]
+    columns = list(TEXT_PROMPT_COLUMNS)
+    tables = [read_arrow(path, columns).select(columns) for path in paths]
+    return [TextPrompt(*row.values()) for table in tables for row in table.to_pylist()]
 
 
 def read_requests(*paths: Path) -> list[TextPrompt]:
     """The requests of any prompt tables; of structured ones the law is left unread."""
-    tables = [read_table(path, ("prompt_id", "split", "prompt")) for path in paths]
-    return [TextPrompt(row.prompt_id, row.split, "", row.prompt) for table in tables for row in table.itertuples()]
+    rows = [row for path in paths for row in read_arrow(path, ("prompt_id", "split", "prompt")).to_pylist()]
+    return [TextPrompt(row["prompt_id"], row["split"], "", row["prompt"]) for row in rows]

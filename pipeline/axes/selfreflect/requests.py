@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
-from pipeline.artifacts.prompts import text_prompt_table
+from pipeline.artifacts.prompts import write_text_prompts
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.axes.questions.answers import answer_texts
 from pipeline.axes.questions.question import read_questions
@@ -34,7 +34,7 @@ def main(run: StageRun, model: str, condition: str, prompts: Path, generations: 
         for kind in WRITTEN:
             text = summary_request(question.text, listed if kind == "sampled" else None)
             requests.append(TextPrompt(f"{name}.{kind}", kind, name, text))
-    run.write_table(output, text_prompt_table(requests))
+    write_text_prompts(output, requests, run.identity)
     run.write_record(num_prompts=len(requests))
 
 
