@@ -19,8 +19,6 @@ from unittest import mock
 
 import torch
 
-from pipeline.command import keep_freed_memory
-
 Figures = dict[str, Any]
 Row = dict[str, Any]
 Turn = Callable[[Figures], None]
@@ -105,9 +103,6 @@ def _once(connection: Connection, module: str, function: str, arguments: Mapping
 
 
 def _by_turns(connection: Connection, module: str, function: str, arguments: Mapping[str, Any]) -> None:
-    # As commands of the pipeline do.
-    keep_freed_memory()
-
     def turn(figures: Figures) -> None:
         connection.send(figures | {"peak_mb": peak_megabytes(), "threads": torch.get_num_threads()})
         connection.recv()

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ from pipeline.engines.training.fit import Term, fit
 PROMPTS, PLAIN_ROWS = 8, 16
 PATHS = (1, 2, 4, 8, 16)
 TOLERANCE = {"float32": 1e-4, "bfloat16": 5e-2}
+LONG, LATE = 240, 20  # steps of a long training, and how many of the last are measured
 SPINNING = {"OMP_WAIT_POLICY": "ACTIVE", "GOMP_SPINCOUNT": "INFINITE"}
 
 
@@ -70,15 +71,16 @@ class PlainRow:
 
 
 class Material:
-    """The prompts that training begins with, and what a step of either implementation is made from."""
+    """The prompts of the first ``steps`` steps of a training, and what either implementation makes of them."""
 
-    def __init__(self, step: Step):
+    def __init__(self, step: Step, steps: int = 1):
         config, self._step = parameters(), step
         model, space = config.models[step.model], config.discretize.soft
-        prompts = build_split("train", prompts_per_family=config.prompts.train_prompts_per_family)
+        most = config.prompts.train_prompts_per_family if steps == 1 else None
+        prompts = build_split("train", prompts_per_family=most)
         families = [prompt.family for prompt in prompts]
-        first = training_steps(families, 1, 1, PROMPTS, config.train_seed, step.model, step.method)[0]
-        chosen = [prompts[draw.prompt_index] for draw in first]
+        first = training_steps(families, 1, 1, PROMPTS, config.train_seed, step.model, step.method)[:steps]
+        chosen = [prompts[draw.prompt_index] for draws in first for draw in draws]
         self._tokenizer = load_tokenizer(model)
         self._terminator = answer_terminator(self._tokenizer, model.terminator)
         self._prompts = list(map(request_encoder(self._tokenizer, model), [prompt.text for prompt in chosen]))
@@ -91,9 +93,9 @@ class Material:
         paths = self._tries[place].sample_paths(np.random.default_rng(place), self._step.paths)
         return [tokens.tolist() for tokens, _ in paths]
 
-    def examples(self, number: int) -> list[Example]:
-        """Those of the first so many prompts."""
-        places = range(number)
+    def examples(self, number: int, first: int = 0) -> list[Example]:
+        """Those of so many prompts."""
+        places = range(first, first + number)
         if self._step.method == "hard":
             return [hard_example(self._prompts[place], self._completions(place), "token") for place in places]
         laws = [(self._prompts[place], self._tries[place], np.random.default_rng(place)) for place in places]
@@ -171,16 +173,39 @@ def ours(turn: Turn, step: Step, steps: int, threads: int | None = None) -> None
     """The pipeline's training; its first step, of one prompt, is to warm up."""
     if threads is not None:
         torch.set_num_threads(threads)
-    material, settings = Material(step), step.settings
-    config = replace(parameters().models[step.model], dtype=step.dtype)
+    material = Material(step)
+    train(turn, step, steps, lambda index: material.examples(PROMPTS if index else 1))
+
+
+def train(turn: Turn, step: Step, steps: int, make_examples: Callable[[int], list[Example]]) -> None:
+    """Train as the pipeline does on the examples of each step."""
+    settings, config = step.settings, replace(parameters().models[step.model], dtype=step.dtype)
     base = load_model(config, device="cpu")
     torch.manual_seed(0)
     model = add_lora(base, config, rank=settings.lora_rank, alpha=settings.lora_alpha, dropout=settings.lora_dropout)
-    objective = hard_target_loss if step.method == "hard" else soft_target_loss
-    term = Term(step.method, lambda index: material.examples(PROMPTS if index else 1), objective)
+    term = Term(step.method, make_examples, hard_target_loss if step.method == "hard" else soft_target_loss)
     with tempfile.TemporaryDirectory() as directory:
         checkpoint = Path(directory) / "state.safetensors"
         fit(model, [term], steps, settings, seed=0, stream=(), pad_id=0, checkpoint=checkpoint, on_step=turn)
+
+
+def long(turn: Turn, step: Step) -> None:
+    """The last steps of a long training on prompts that are all new."""
+    material = Material(step, LONG)
+
+    def late(figures: Figures) -> None:
+        if figures["step"] > LONG - LATE:
+            turn(figures)
+
+    train(late, step, LONG, lambda index: material.examples(PROMPTS, index * PROMPTS))
+
+
+def after_many_steps(step: Step, repeats: int) -> list[Row]:
+    """Late steps of a long training under the C library's allocator, and under the pipeline's; each runs once."""
+    found = {}
+    for name, environment in {"plain": {"LD_PRELOAD": ""}, "ours": {}}.items():
+        found[name] = measure.in_turns(__name__, ["long"], LATE - 1, environment=environment, step=step)["long"]
+    return measure.summary(found)
 
 
 def compare(step: Step, repeats: int) -> list[Row]:
@@ -240,6 +265,9 @@ def cases() -> Measured:
         unit = "completion" if step.method == "hard" else "path" if step.paths == 1 else "paths"
         name = f"{step.method} step, {step.paths} {unit}"
         yield Case("training", name, step.model, step.dtype, str(step.paths)), partial(compare, step)
+    name = f"step {LONG - LATE + 1} to {LONG} of a training; plain: under glibc's malloc"
+    late = Step("smollm2", paths=4, dtype="bfloat16")
+    yield Case("training", name, late.model, late.dtype), partial(after_many_steps, late)
     for threads in (1, 2):
         name = f"ours, {threads} thread{'s' * (threads > 1)} beside a busy process; plain: threads that spin"
         yield Case("training", name, "smollm2", "float32"), partial(beside_a_busy_process, Step("smollm2"), threads)

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import ctypes
 import re
 import signal
 import sys
@@ -13,8 +12,6 @@ from typing import Any, NoReturn
 from pipeline.errors import PipelineError, did_you_mean, first_line, is_out_of_memory, storage_error
 
 RESUMES = "finished parts are kept and the next run resumes"
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
-KEPT_BYTES = 1 << 30
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -71,14 +68,6 @@ def ends_between_steps() -> Iterator[Callable[[], bool]]:
         yield lambda: bool(came)
 
 
-def keep_freed_memory() -> None:
-    """Let the C library of Linux keep freed blocks: clearing them anew takes half of a small model's time on a CPU."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:
-        for parameter in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
-            mallopt(parameter, KEPT_BYTES)
-
-
 def _fail(message: str, status: int) -> SystemExit:
     print(message, file=sys.stderr)
     return SystemExit(status)
@@ -94,7 +83,6 @@ def run_command(
     Ctrl-C and END_SIGNALS end with status 130 and 143, and with ``kept``, which says what becomes of the work. Anything
     else keeps its traceback.
     """
-    keep_freed_memory()
     ending = f"; {kept}" if kept else ""
     try:
         main(**vars(arguments or argparse.Namespace()))

@@ -113,14 +113,6 @@ def pytest_runtest_call() -> None:
     reset_global_state()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def freed_memory_is_given_back():
-    """Commands that tests run in this process leave its memory as it is: other tests measure what they add to it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.command.keep_freed_memory", lambda: None)
-        yield
-
-
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory) -> Path:
     """A checkpoint directory: Qwen3 architecture, 2 layers, random weights, the embedded tokenizer's kind."""

@@ -1,32 +1,23 @@
 """What all commands of the pipeline share."""
 
-import resource
+import os
 import subprocess
 import sys
 
 import pytest
 
-from pipeline import PROJECT, command
-from pipeline.command import CommandParser, keep_freed_memory, run_command
-from tests.forked import in_child
-
-BLOCK_BYTES = 40 << 20
-"""More than the largest block that glibc keeps by itself."""
+from pipeline import ALLOCATOR, PROJECT
+from pipeline.command import CommandParser, run_command
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other C libraries are left as they are")
-def test_freed_memory_is_used_again():
-    def fill_blocks():
-        keep_freed_memory()
-        faults = []
-        for _ in range(3):
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-            bytearray(BLOCK_BYTES)
-            faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-        pages = BLOCK_BYTES // resource.getpagesize()
-        assert max(faults[1:]) < pages / 10, faults
-
-    assert in_child(fill_blocks) == 0
+@pytest.mark.skipif(not ALLOCATOR.exists(), reason="its package is for Linux")
+@pytest.mark.parametrize(("preloaded", "replaced"), [(None, True), ("", False)])
+def test_commands_begin_under_mimalloc_unless_something_is_preloaded(preloaded, replaced):
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    environment |= {"MIMALLOC_VERBOSE": "1"} | ({} if preloaded is None else {"LD_PRELOAD": preloaded})
+    command = [sys.executable, "-m", "pipeline.runs.trace", "a table", "--help"]
+    shown = subprocess.run(command, env=environment, cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert ("mimalloc" in shown.stderr) == replaced and shown.stdout.startswith("usage: python -m pipeline.runs.trace")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +44,6 @@ def test_a_gpu_whose_memory_is_full_is_one_sentence(monkeypatch, capsys):
     def main():
         raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nMore of it")
 
-    monkeypatch.setattr(command, "keep_freed_memory", lambda: None)
     with pytest.raises(SystemExit):
         run_command(main)
     (line,) = capsys.readouterr().err.splitlines()
