@@ -13,9 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
-import voluptuous
 import yaml
-from dvc.schema import COMPILED_LOCKFILE_SCHEMA
 
 from pipeline.command import END_SIGNALS, signals_handled, terminate
 
@@ -44,6 +42,10 @@ def start_dvc(
 def remove_half_written(directory: Path) -> None:
     """Remove what a DVC that was killed left half written, as every later one would stop there: its list of files in
     use, and ``dvc.lock``. For a directory where no DVC is at work."""
+    # Here, as what composes a sweep does not wait for DVC.
+    from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+    from voluptuous import Invalid
+
     checks = {".dvc/tmp/rwlock": json.loads, "dvc.lock": lambda text: COMPILED_LOCKFILE_SCHEMA(yaml.safe_load(text))}
     for name, check in checks.items():
         path = directory / name
@@ -51,7 +53,7 @@ def remove_half_written(directory: Path) -> None:
             check(path.read_text())
         except FileNotFoundError:
             continue
-        except (ValueError, yaml.YAMLError, voluptuous.Invalid):
+        except (ValueError, yaml.YAMLError, Invalid):
             path.unlink()
             print(f"{path} was half written and is removed; what DVC does not have cached runs again", file=sys.stderr)
 
