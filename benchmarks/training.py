@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -94,7 +95,7 @@ class Material:
         return [tokens.tolist() for tokens, _ in paths]
 
     def examples(self, number: int, first: int = 0) -> list[Example]:
-        """Those of so many prompts."""
+        """Those of so many prompts, from the ``first``."""
         places = range(first, first + number)
         if self._step.method == "hard":
             return [hard_example(self._prompts[place], self._completions(place), "token") for place in places]
@@ -200,12 +201,19 @@ def long(turn: Turn, step: Step) -> None:
     train(late, step, LONG, lambda index: material.examples(PROMPTS, index * PROMPTS))
 
 
+def in_environments(
+    environments: Mapping[str, Mapping[str, str]], function: str, turns: int, **given: Any
+) -> list[Row]:
+    """Rows of one function by the environment of its process, one after the other."""
+    found = {}
+    for name, environment in environments.items():
+        found[name] = measure.in_turns(__name__, [function], turns, environment=environment, **given)[function]
+    return measure.summary(found)
+
+
 def after_many_steps(step: Step, repeats: int) -> list[Row]:
     """Late steps of a long training under the C library's allocator, and under the pipeline's; each runs once."""
-    found = {}
-    for name, environment in {"plain": {"LD_PRELOAD": ""}, "ours": {}}.items():
-        found[name] = measure.in_turns(__name__, ["long"], LATE - 1, environment=environment, step=step)["long"]
-    return measure.summary(found)
+    return in_environments({"plain": {"LD_PRELOAD": ""}, "ours": {}}, "long", LATE - 1, step=step)
 
 
 def compare(step: Step, repeats: int) -> list[Row]:
@@ -246,14 +254,10 @@ def busy_process() -> Iterator[None]:
 
 
 def beside_a_busy_process(step: Step, threads: int, repeats: int) -> list[Row]:
-    """Our step with waiting threads that spin, and as the pipeline sets it."""
-    found = {}
+    """Our step with waiting threads that spin, and as the pipeline sets it; idle threads spin, too."""
+    given = {"step": step, "steps": repeats + 1, "threads": threads}
     with busy_process():
-        # One after the other, as idle threads spin, too.
-        for name, environment in {"spinning": SPINNING, "passive": {}}.items():
-            given = {"step": step, "steps": repeats + 1, "threads": threads}
-            found[name] = measure.in_turns(__name__, ["ours"], repeats, environment=environment, **given)["ours"]
-    return measure.summary(found)
+        return in_environments({"spinning": SPINNING, "passive": {}}, "ours", repeats, **given)
 
 
 def cases() -> Measured:

@@ -6,13 +6,6 @@ import sys
 import sysconfig
 from pathlib import Path
 
-# glibc searches long lists of freed blocks for each large one, a third of the time that a real model's training takes.
-# Another allocator can only take its place as a process begins, so this one begins again. The wheel is for Linux alone.
-ALLOCATOR = Path(sysconfig.get_path("purelib"), "cmeel.prefix", "lib", "libmimalloc.so")
-if sys.argv[0] == "-m" and "LD_PRELOAD" not in os.environ and ALLOCATOR.exists():
-    os.environ["LD_PRELOAD"] = str(ALLOCATOR)
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-
 # Before torch is imported: waiting threads that spin cost a shared machine two to four times the wall time, while a few
 # microseconds of it bridge the gaps between a small model's operators (a quarter of a training step of the embedded
 # model). Set GOMP_SPINCOUNT to 0 where several such processes share the cores.
@@ -26,3 +19,10 @@ PROJECT = Path(__file__).resolve().parents[1]
 if sys.argv[0] == "-m" and {"-h", "--help"} & {*sys.argv[1:]}:
     # By its name, as a package that imports its own modules would be a circle.
     importlib.import_module("pipeline.help").help_at_once()
+
+# glibc searches long lists of freed blocks for each large one, a fifth of the time that a real model's training takes.
+# Another allocator can only take its place as a process begins, so this one begins again. The wheel is for Linux alone.
+ALLOCATOR = Path(sysconfig.get_path("purelib"), "cmeel.prefix", "lib", "libmimalloc.so")
+if sys.argv[0] == "-m" and "LD_PRELOAD" not in os.environ and ALLOCATOR.exists():
+    os.environ["LD_PRELOAD"] = str(ALLOCATOR)
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

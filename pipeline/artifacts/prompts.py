@@ -67,5 +67,6 @@ def read_text_prompts(*paths: Path) -> list[TextPrompt]:
 
 def read_requests(*paths: Path) -> list[TextPrompt]:
     """The requests of any prompt tables; of structured ones the law is left unread."""
-    rows = [row for path in paths for row in read_arrow(path, ("prompt_id", "split", "prompt")).to_pylist()]
+    columns = ("prompt_id", "split", "prompt")
+    rows = [row for path in paths for row in read_arrow(path, columns, only=True).to_pylist()]
     return [TextPrompt(row["prompt_id"], row["split"], "", row["prompt"]) for row in rows]

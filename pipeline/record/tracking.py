@@ -115,9 +115,16 @@ def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
 
     torch = sys.modules.get("torch")
     has_gpu = torch is not None and torch.cuda.is_available()
+    # A run starts in a third of a second: what is left out is in our own provenance.
     settings = wandb.Settings(
         silent=True,
         console="off",
+        disable_git=True,
+        save_code=False,
+        disable_code=True,
+        x_save_requirements=False,
+        disable_job_creation=True,
+        x_disable_meta=True,
         # Use of the GPU is worth its cost; there is nothing to see in that of a CPU.
         x_disable_machine_info=not has_gpu,
         x_disable_stats=not has_gpu,

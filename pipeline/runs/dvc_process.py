@@ -46,8 +46,10 @@ def remove_half_written(directory: Path) -> None:
     from dvc.schema import COMPILED_LOCKFILE_SCHEMA
     from voluptuous import Invalid
 
-    checks = {".dvc/tmp/rwlock": json.loads, "dvc.lock": lambda text: COMPILED_LOCKFILE_SCHEMA(yaml.safe_load(text))}
-    for name, check in checks.items():
+    def check_lock(text: str) -> None:
+        COMPILED_LOCKFILE_SCHEMA(yaml.load(text, yaml.CSafeLoader))
+
+    for name, check in {".dvc/tmp/rwlock": json.loads, "dvc.lock": check_lock}.items():
         path = directory / name
         try:
             check(path.read_text())
@@ -55,7 +57,7 @@ def remove_half_written(directory: Path) -> None:
             continue
         except (ValueError, yaml.YAMLError, Invalid):
             path.unlink()
-            print(f"{path} was half written and is removed; what DVC does not have cached runs again", file=sys.stderr)
+            print(f"{path} was half written by a DVC that was killed, and is removed", file=sys.stderr)
 
 
 def _suspend(process: subprocess.Popen) -> None:

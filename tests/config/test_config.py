@@ -77,7 +77,9 @@ STYLE = {"template": "In a word: {prompt}", "read": "first_line", "mark": None, 
         ("methods", {}, "methods: at least one is needed"),
         ("conditions", ["base", "sof"], "conditions: got base, sof; give null for all, or a list of base, soft"),
         ("distributed", {"strategy": "ddp", "num_processes": 1}, "distributed: strategy ddp with num_processes 1"),
+        ("engine.kind", "sglang", "engine.kind: .*'vllm' or 'openai', got 'sglang'"),
         ("engine.openai.base_url", "localhost", "engine.openai: base_url 'localhost' must start with http"),
+        ("sed", 1, "sed: unknown key; did you mean seed. the keys allowed here are experiment, artifacts, reports"),
         ("generate.questions.styles", {"word": {**STYLE, "template": "Now:"}}, r"word.template: must match .*prompt"),
         ("generate.questions.styles", {"word": {**STYLE, "read": "after"}}, "word: mark: .*got None for read=after"),
         ("generate.questions.styles", {"all": STYLE}, "styles: the name 'all' is .* the bare answers'"),
@@ -129,6 +131,12 @@ def test_records_are_read():
     assert not any("questions" in download.key for download in downloads(recorded))
     longer = load_params(ROOT / "results" / "laptop_longer" / "seed_0" / "params.yaml")
     assert longer.generate.questions.styles == {}
+
+
+def test_laws_are_named_on_the_command_line():
+    assert composed_params("experiment=own_law")["laws"].keys() == {"destination", "delivery_hours", "drinks"}
+    alone = composed_params("experiment=own_law", "laws=none", "+laws.lunch=data/mine/lunch.yaml")
+    assert alone["laws"] == {"lunch": "data/mine/lunch.yaml"} and alone["axes"] == ["laws"]
 
 
 @pytest.mark.parametrize(

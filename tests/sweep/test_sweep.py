@@ -110,6 +110,7 @@ def test_what_the_command_line_sets_leaves_the_preset():
     "arguments, message",
     [
         (("-m", "sweep=nothing"), "sweep: there is no 'nothing'; there are bins, chosen, construction_cost"),
+        (("train.soft.epoch=3",), "there is no key 'epoch'; did you mean epochs"),
         (("seed=0,1",), "seed=0,1: several values are a sweep"),
         (("-m", "sweep.name=../x"), "name: must match"),
         (("-m", "+sweep.grid={seed: [a b]}"), "characters that an override would need quotes for"),
