@@ -140,7 +140,7 @@ stand-ins:  ## tiny random checkpoints of the paper's architectures, for stand_i
 	@$(RUN) python -m tests.stand_ins
 
 embedded-model:  ## train models/embedded from its recipe, an hour and a half on two cores
-	@$(RUN) python -m pipeline.demo.embedded.training --output models/embedded
+	@$(RUN) python -m scripts.embedded_model.training --output models/embedded
 
 gpu-check:  ## is this GPU ready? Ten minutes (ARGS=--help)
 	@$(RUN) python -m benchmarks.gpu $(ARGS)

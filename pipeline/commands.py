@@ -189,10 +189,6 @@ def _pin(parser: CommandParser) -> None:
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="whose axes count: %(default)s")
 
 
-def _embedded_model(parser: CommandParser) -> None:
-    parser.add_argument("--output", type=Path, required=True, help="checkpoint directory to write")
-
-
 def _paper_layout(parser: CommandParser) -> None:
     parser.add_argument("metrics", type=Path, help="metrics.csv of a report")
 
@@ -214,6 +210,5 @@ COMMANDS: dict[str, Callable[[CommandParser], None]] = {
     "pipeline.sources.import_gguf": _import_gguf,
     "pipeline.sources.fetch": add_params,
     "pipeline.sources.pin": _pin,
-    "pipeline.demo.embedded.training": _embedded_model,
 }
 """By module, as ``python -m`` takes it."""

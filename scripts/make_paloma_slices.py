@@ -22,7 +22,7 @@ import numpy as np
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.random_streams import random_stream
-from pipeline.demo.embedded import knowledge
+from scripts.embedded_model import knowledge
 from scripts.paloma_texts import CODE, DIALOGUE, GERMAN
 
 TOPICS = (

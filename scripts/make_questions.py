@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.artifacts.json_lines import write_json_lines
 from pipeline.core.random_streams import random_stream
-from pipeline.demo.embedded import knowledge
+from scripts.embedded_model import knowledge
 
 PEOPLE = 100
 OPEN = (

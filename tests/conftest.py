@@ -116,8 +116,8 @@ def pytest_runtest_call() -> None:
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory) -> Path:
     """A checkpoint directory: Qwen3 architecture, 2 layers, random weights, the embedded tokenizer's kind."""
-    from pipeline.demo.embedded.recipe import Recipe, make_model
-    from pipeline.demo.embedded.tokenizer import train_tokenizer
+    from scripts.embedded_model.recipe import Recipe, make_model
+    from scripts.embedded_model.tokenizer import train_tokenizer
     from tests.stand_ins import SHAPE
 
     directory = tmp_path_factory.mktemp("models") / "tiny"

@@ -142,6 +142,8 @@ class Params:
         return self
 
     def _check_laws(self) -> None:
+        if self.prompts.families == [] and not self.laws:
+            raise ValueError("prompts.families: there is none, and no law: name one of either (laws) to train on")
         for name in self.laws:
             if not NAME.fullmatch(name) or name in FAMILIES:
                 raise ValueError(

@@ -99,6 +99,7 @@ def test_bad_values_are_named(values, key, value, message):
         ("axes=[mcq,open,mcq]", "axes: got mcq, open, mcq; give each once"),
         ("experiment=one_model", "models: at least one is needed; .model@models"),
         ("axes=[laws]", "axes: laws needs a law"),
+        ("prompts.families=[]", "prompts.families: there is none, and no law"),
         ("+laws.gaussian=data/laws/drinks.yaml", "laws.gaussian: a law's name"),
         ("+laws={a: data/laws/a.yaml, b: data/mine/b.yaml}", "one directory"),
         ("+laws.a=a.yaml", "not the project's own"),

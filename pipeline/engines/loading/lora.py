@@ -13,17 +13,17 @@ class _LoraProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, dropped, weight, bias, a, b, scaling):
-        inner = (x if dropped is None else dropped) @ a.T
+        inner = ((x if dropped is None else dropped) @ a.T).mul_(scaling)
         ctx.save_for_backward(x if dropped is None else dropped, weight, a, b, inner)
         ctx.scaling, ctx.drops = scaling, dropped is not None
-        out = (inner @ b.T).mul_(scaling).addmm_(x, weight.T)
+        out = (inner @ b.T).addmm_(x, weight.T)
         return out if bias is None else out.add_(bias)
 
     @staticmethod
     def backward(ctx, upstream):
         values, weight, a, b, inner = ctx.saved_tensors
         through = (upstream @ b).mul_(ctx.scaling)
-        of_a, of_b = through.T @ values, (upstream.T @ inner).mul_(ctx.scaling)
+        of_a, of_b = through.T @ values, upstream.T @ inner
         of_x = None
         if ctx.needs_input_grad[0]:
             of_x = upstream @ weight if ctx.drops else (through @ a).addmm_(upstream, weight)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 REQUIRED_FILES = ("config.json", "tokenizer.json")
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
 ROWS_PER_PASS = 32  # rows of ``next_log_probabilities`` that are run together
+# The value of ``logits_to_keep``: an index, as the product of a slice with the head copies its weights for each row.
+LAST = torch.tensor([-1])
 _TOKENS_READ = [0]
 
 
@@ -192,7 +194,7 @@ def add_lora(
 def next_log_probabilities(model: torch.nn.Module, rows: Sequence[Sequence[int]]) -> torch.Tensor:
     """Log-probabilities of the token behind each of R rows of one length, float64[R, V] on the CPU, in nats."""
     ids = torch.tensor([list(row) for row in rows], device=next(model.parameters()).device)
-    parts = [model(input_ids=part, logits_to_keep=1).logits[:, -1].double() for part in ids.split(ROWS_PER_PASS)]
+    parts = [model(input_ids=part, logits_to_keep=LAST).logits[:, -1].double() for part in ids.split(ROWS_PER_PASS)]
     return torch.cat([part.log_softmax(dim=-1).cpu() for part in parts])
 
 
@@ -234,7 +236,7 @@ class PositionLogits:
             output = self.model.base_model(**inputs)
             states = output.last_hidden_state[:, -1:] if last_only else output.last_hidden_state
         else:
-            output = self.model(**inputs, **({"logits_to_keep": 1} if last_only else {}))
+            output = self.model(**inputs, **({"logits_to_keep": LAST} if last_only else {}))
             states = output.logits
         return states, getattr(output, "past_key_values", None)
 

@@ -4,10 +4,10 @@ Sample n draws its step k with its own uniform number k from the law after its o
 whichever rows the model runs together, up to rounding of batched matrix products.
 
 A row of the model is a prompt and tokens that one or more of its samples begin with, so every distinct prefix is run
-once. All rows end at the same slot; slots in front of a shorter text are masked out and have no weight:
+once. Rows share the keys and values of their prompt. All end at the same slot; what lies in front of fewer is masked:
 
-    row 0      - P P P P s s s s      of two samples
-    row 1      - - - P P P P s s      of one, whose prompt joined two steps ago
+    row 0      prompt 0    s s s s      of two samples
+    row 1      prompt 1    - - s s      of one, whose prompt joined two steps ago
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,8 @@ from transformers import PreTrainedTokenizerBase
 
 from pipeline.core.sampling import sample_tokens
 from pipeline.core.tries.constraint import TrieConstraint
-from pipeline.engines.sampling.slots import SlotLayer, place_rows, slot_layers
+from pipeline.engines.loading.model import LAST
+from pipeline.engines.sampling.slots import Prompts, SharedPrompts, SlotLayer, place_rows, shared_attention
 
 
 class SamplingLaw(NamedTuple):
@@ -80,11 +81,11 @@ class Draws:
         self.model, self.samples, self.device = model, samples, next(model.parameters()).device
         self._tokenizer, self._stop_ids, self._constraint = tokenizer, stop_ids, constraint
 
-    def run(self, prompt_ids: Sequence[int]) -> tuple[list[SlotLayer], torch.Tensor]:
-        """Run a prompt: layers of its cache, and logits of the token behind it, float[1, V]."""
+    def run(self, prompt_ids: Sequence[int]) -> tuple[Prompts, torch.Tensor]:
+        """Run a prompt: its keys and values, and logits of the token behind it, float[1, V]."""
         ids = torch.tensor([list(prompt_ids)], device=self.device)
-        output = self.model(input_ids=ids, use_cache=True, logits_to_keep=1)
-        return slot_layers(output.past_key_values), output.logits[:, -1]
+        output = self.model(input_ids=ids, use_cache=True, logits_to_keep=LAST)
+        return Prompts.of_cache(output.past_key_values), output.logits[:, -1]
 
     def draw(
         self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor
@@ -141,12 +142,14 @@ def _sample(logits: torch.Tensor, uniforms: torch.Tensor, rows: torch.Tensor, la
 class _Rows:
     """R distinct prefixes that are run together, and the n samples that have them.
 
-    ``layers`` have keys and values of the ``parents`` int64[R], ascending, the rows that hold each prefix less its
-    ``last`` token int64[R], which is ``lengths`` int64[R] tokens long; rows that were split share it. ``rows`` int64[n]
-    is the prefix of each of the ``samples`` int64[n].
+    Each begins with the prompt ``of`` int64[R]. ``layers`` have keys and values of the ``parents`` int64[R], ascending,
+    the rows that hold what follows it less the ``last`` token int64[R], ``lengths`` int64[R] tokens; rows that were
+    split share it. ``rows`` int64[n] is the prefix of each of the ``samples`` int64[n].
     """
 
+    prompts: Prompts
     layers: list[SlotLayer]
+    of: torch.Tensor
     parents: torch.Tensor
     lengths: torch.Tensor
     last: torch.Tensor
@@ -160,36 +163,43 @@ class _Rows:
         copies = [layer.copied(held, width) for layer in self.layers]
         here = self.parents[:first], self.lengths[:first], self.last[:first], self.samples[ahead], self.rows[ahead]
         rest = self.lengths[first:], self.last[first:], self.samples[~ahead], self.rows[~ahead] - first
-        return _Rows(self.layers, *here), _Rows(copies, parents, *rest)
+        return (
+            _Rows(self.prompts, self.layers, self.of[:first], *here),
+            _Rows(self.prompts, copies, self.of[first:], parents, *rest),
+        )
 
 
 def _merged(
-    layers: list[SlotLayer], lengths: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor, samples: torch.Tensor
+    prompts: Prompts,
+    layers: list[SlotLayer],
+    of: torch.Tensor,
+    lengths: torch.Tensor,
+    rows: torch.Tensor,
+    tokens: torch.Tensor,
+    samples: torch.Tensor,
 ) -> _Rows:
     """Samples with the same row of ``layers``, of ``lengths`` tokens, and the same next token share a row."""
     span = int(tokens.max()) + 1
     pairs, own = torch.unique(rows * span + tokens, return_inverse=True)
-    return _Rows(layers, pairs // span, lengths[pairs // span], pairs % span, samples, own)
+    held = pairs // span
+    return _Rows(prompts, layers, of[held], held, lengths[held], pairs % span, samples, own)
 
 
-def _step(draws: Draws, parts: Sequence[_Rows], batch_size: int) -> tuple[torch.Tensor, _Rows | None]:
+def _step(draws: Draws, parts: Sequence[_Rows]) -> tuple[torch.Tensor, _Rows | None]:
     """One token of every sample: those that are finished, int64[n], and the rows of the others. Uses up ``parts``."""
     own, last, samples = (torch.cat([getattr(part, n) for part in parts]) for n in ("lengths", "last", "samples"))
-    shortest, longest = torch.stack([own.min(), own.max()]).tolist()
+    prompts, of = Prompts.joined([part.prompts for part in parts], [part.of for part in parts])
     sources = [part.parents for part in parts]
-    cache, places = place_rows([part.layers for part in parts], sources, longest, batch_size)
+    cache = place_rows([part.layers for part in parts], sources, int(own.max()))
     above = accumulate(map(len, sources), initial=0)
-    rows = places[torch.cat([part.rows + offset for part, offset in zip(parts, above, strict=False)])]
-    order = places.argsort()
-    own, last = own[order], last[order]
-    inputs = {"input_ids": last[:, None], "position_ids": own[:, None], "past_key_values": cache}
-    # Without slots to leave out there is no mask: models choose faster attention then.
-    if shortest < longest:
-        inputs["attention_mask"] = (torch.arange(longest + 1, device=own.device) >= (longest - own)[:, None]).long()
-    logits = draws.model(**inputs, use_cache=True).logits[:, -1]
-    drawn, goes_on = draws.draw(logits, rows, samples)
+    rows = torch.cat([part.rows + offset for part, offset in zip(parts, above, strict=False)])
+    inputs = {"input_ids": last[:, None], "position_ids": (prompts.lengths[of] + own)[:, None]}
+    with shared_attention(draws.model):
+        shared = SharedPrompts(prompts, of, own)
+        output = draws.model(**inputs, past_key_values=cache, use_cache=True, shared_prompts=shared)
+    drawn, goes_on = draws.draw(output.logits[:, -1], rows, samples)
     further = rows[goes_on], drawn[goes_on], samples[goes_on]
-    return samples[~goes_on], _merged(cache.layers, own + 1, *further) if goes_on.any() else None
+    return samples[~goes_on], _merged(prompts, cache.layers, of, own + 1, *further) if goes_on.any() else None
 
 
 def sample_rows(
@@ -214,21 +224,21 @@ def sample_rows(
                 if not any(draws.samples[number].limit for number in numbers):
                     yield numbers
                     continue
-                layers, logits = run(ids)
+                prompt, logits = run(ids)
                 samples = torch.tensor(numbers, device=draws.device)
-                rows, lengths = torch.zeros_like(samples), torch.full((1,), len(ids), device=draws.device)
+                rows, none = torch.zeros_like(samples), samples.new_zeros(1)
                 drawn, goes_on = draws.draw(logits, rows, samples)
                 yield samples[~goes_on].tolist()
                 if not goes_on.any():
                     continue
-                # Placing rows empties the list.
-                part = _merged(list(layers), lengths, rows[goes_on], drawn[goes_on], samples[goes_on])
+                further = rows[goes_on], drawn[goes_on], samples[goes_on]
+                part = _merged(prompt, prompt.slots(), none, none, *further)
             if len(part.last) > room:
                 part, rest = part.split(room)
                 waiting.append(rest)
             parts.append(part)
             room -= len(part.last)
         if parts:
-            finished, rest = _step(draws, parts, batch_size)
+            finished, rest = _step(draws, parts)
             yield finished.tolist()
             waiting += [rest] if rest else []

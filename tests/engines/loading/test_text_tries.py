@@ -12,10 +12,10 @@ from pipeline.core.exact.trie_law import leaf_index, string_log_probabilities
 from pipeline.core.laws.discretize import discretize, finite_space
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.finite_law import categorical_law
-from pipeline.demo.embedded.tokenizer import train_tokenizer
 from pipeline.engines.loading.chat import answer_terminator, encode_answers
 from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
 from pipeline.errors import ModelError
+from scripts.embedded_model.tokenizer import train_tokenizer
 
 TOKENIZER = train_tokenizer(["New York Newport Newport Beach tea iced tea 0123456789"] * 8, 300)
 TERMINATOR = answer_terminator(TOKENIZER, "eos")

@@ -4,6 +4,7 @@ An hour and a half on two CPU cores. The result ships in ``models/embedded``; th
 it. The same weights bit for bit on one processor with one number of threads.
 """
 
+import argparse
 import copy
 import json
 import math
@@ -22,11 +23,10 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3ForCaus
 
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.command import run_command
-from pipeline.commands import parse_arguments
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.random_streams import random_stream, stream_seed
 from pipeline.core.sampling import sample_tokens
-from pipeline.demo.embedded.instructions import (
+from scripts.embedded_model.instructions import (
     LIST_KINDS,
     OTHER_KINDS,
     REQUEST_KINDS,
@@ -34,8 +34,8 @@ from pipeline.demo.embedded.instructions import (
     Kinds,
     instruction_groups,
 )
-from pipeline.demo.embedded.recipe import Recipe, example_texts, make_model, prose_documents, tokenizer_texts
-from pipeline.demo.embedded.tokenizer import END_OF_TEXT, render_prompt, train_tokenizer
+from scripts.embedded_model.recipe import Recipe, example_texts, make_model, prose_documents, tokenizer_texts
+from scripts.embedded_model.tokenizer import END_OF_TEXT, render_prompt, train_tokenizer
 
 IGNORED = -100  # label of a position that is not supervised
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -279,4 +279,6 @@ def main(output: Path, recipe: Recipe | None = None) -> None:
 
 
 if __name__ == "__main__":
-    run_command(main, parse_arguments("pipeline.demo.embedded.training"), kept=None)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, required=True, help="checkpoint directory to write")
+    run_command(main, parser.parse_args(), kept=None)

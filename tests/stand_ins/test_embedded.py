@@ -12,10 +12,10 @@ from transformers import AutoModelForCausalLM
 
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
-from pipeline.demo.embedded import recipe, training
-from pipeline.demo.embedded.instructions import Exchange, draw_parameters, numeric_exchanges
-from pipeline.demo.embedded.recipe import Recipe, tokenizer_texts
-from pipeline.demo.embedded.training import sharpened_exchanges
+from scripts.embedded_model import recipe, training
+from scripts.embedded_model.instructions import Exchange, draw_parameters, numeric_exchanges
+from scripts.embedded_model.recipe import Recipe, tokenizer_texts
+from scripts.embedded_model.training import sharpened_exchanges
 
 pytestmark = pytest.mark.slow
 

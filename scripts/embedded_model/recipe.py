@@ -8,8 +8,8 @@ import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from pipeline.core.random_streams import random_stream, stream_seed
-from pipeline.demo.embedded.instructions import Exchange, instruction_groups
-from pipeline.demo.embedded.tokenizer import THINK_END, THINK_START, TURN_END, render_prompt
+from scripts.embedded_model.instructions import Exchange, instruction_groups
+from scripts.embedded_model.tokenizer import THINK_END, THINK_START, TURN_END, render_prompt
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from pipeline.core.laws.family import Family, Law
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
 from pipeline.core.prompts.structured import format_prompt
-from pipeline.demo.embedded import knowledge
-from pipeline.demo.embedded.knowledge import REQUESTS
+from scripts.embedded_model import knowledge
+from scripts.embedded_model.knowledge import REQUESTS
 
 FAVOURITE_QUANTILES = (0.5, 0.42, 0.63, 0.37, 0.73, 0.27, 0.85)
 FAVOURITE_WEIGHTS = (0.40, 0.18, 0.14, 0.10, 0.08, 0.06, 0.04)

@@ -1,1 +1,0 @@
-"""The embedded model that the demo trains on."""
