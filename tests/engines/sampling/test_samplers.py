@@ -5,7 +5,14 @@ import contextlib
 import numpy as np
 import pytest
 import torch
-from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    GptOssConfig,
+    GptOssForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
 from transformers.generation import TopKLogitsWarper, TopPLogitsWarper
 
 from pipeline.core.sampling import sample_tokens
@@ -49,7 +56,7 @@ def passes(model):
     hook.remove()
 
 
-@pytest.fixture(scope="module", params=["llama", "gemma 8", "gemma 14"])
+@pytest.fixture(scope="module", params=["llama", "gemma 8", "gemma 14", "gpt-oss 8"])
 def small_model(request):
     torch.manual_seed(0)
     if request.param == "llama":
@@ -57,10 +64,12 @@ def small_model(request):
     # The prompt is longer than one window and shorter than the other.
     window = int(request.param.split()[1])
     layers = ["sliding_attention", "full_attention", "sliding_attention"]
-    config = Gemma3TextConfig(
-        num_hidden_layers=3, sliding_window=window, layer_types=layers, query_pre_attn_scalar=8, **SIZES
-    )
-    return Gemma3ForCausalLM(config).eval()
+    sizes = SIZES | {"num_hidden_layers": 3, "sliding_window": window, "layer_types": layers}
+    if request.param.startswith("gemma"):
+        return Gemma3ForCausalLM(Gemma3TextConfig(query_pre_attn_scalar=8, **sizes)).eval()
+    model = GptOssForCausalLM(GptOssConfig(num_local_experts=4, **(sizes | {"attn_implementation": "eager"}))).eval()
+    assert all(layer.self_attn.sinks.abs().max() > 0.1 for layer in model.model.layers)
+    return model
 
 
 def alone(model, prompt, seeds, *, stop_ids, max_new_tokens, temperature, top_p):
