@@ -71,7 +71,7 @@ def test_a_report_has_the_configured_methods_in_their_order(tmp_path, two_models
     structured(tmp_path / "evals", "alpha", "unknown", 0.01, prompts[0])
     params = with_methods(two_models, tmp_path / "params.yaml", *methods)
     arguments = ([tmp_path / "evals"], [prompts[1]], tmp_path / "reports", [tmp_path / "adapters"])
-    with figures_drawn("figure3"):
+    with figures_drawn("figure3", "figure4"):
         found = write_report(params, *arguments, sweeps=tmp_path / "sweeps")
     tables = {table.name: table for table in found.tables}
     for name in ("table1", "table6", "anchors"):

@@ -256,4 +256,4 @@ def _interval_panel(panel: Axes, rows: pd.DataFrame, models: Sequence[str], cond
     # At least two labelled decades, so that its numbers can be read.
     low, high = panel.get_ylim()
     if math.isfinite(low) and low > 0:
-        panel.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
+        panel.set_ylim(10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high)))

@@ -194,9 +194,9 @@ def _step(draws: Draws, parts: Sequence[_Rows]) -> tuple[torch.Tensor, _Rows | N
     above = accumulate(map(len, sources), initial=0)
     rows = torch.cat([part.rows + offset for part, offset in zip(parts, above, strict=False)])
     inputs = {"input_ids": last[:, None], "position_ids": (prompts.lengths[of] + own)[:, None]}
-    with shared_attention(draws.model):
+    with shared_attention(draws.model) as options:
         shared = SharedPrompts(prompts, of, own)
-        output = draws.model(**inputs, past_key_values=cache, use_cache=True, shared_prompts=shared)
+        output = draws.model(**inputs, **options, past_key_values=cache, use_cache=True, shared_prompts=shared)
     drawn, goes_on = draws.draw(output.logits[:, -1], rows, samples)
     further = rows[goes_on], drawn[goes_on], samples[goes_on]
     return samples[~goes_on], _merged(prompts, cache.layers, of, own + 1, *further) if goes_on.any() else None

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch.nn.functional import pad
@@ -15,7 +16,7 @@ from transformers.cache_utils import DynamicLayer
 from pipeline.engines.loading.model import causal_lm
 from pipeline.errors import ModelError
 
-ATTENTION = "shared_prompts"  # the name under which transformers knows ``_attend``
+SHARED_PROMPTS = "shared_prompts"  # the name under which transformers knows ``_attend``
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,29 @@ class SharedPrompts:
         return self._visible[reach]
 
 
+def _weights(
+    scores: torch.Tensor,
+    visible: torch.Tensor,
+    instead_of: str,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    **options: Any,
+) -> torch.Tensor:
+    """Softmax over the visible keys of scores [R, H, r, K], in float32, for r query heads of each of H key heads.
+
+    ``instead_of`` is the attention that the model would have; ``softcap`` is Gemma 2's, which sdpa leaves out, and
+    ``s_aux`` float[H r] are the sinks of GPT-OSS.
+    """
+    scores = scores.float()
+    if softcap is not None and instead_of != "sdpa":
+        scores = (scores / softcap).tanh() * softcap
+    scores = scores.masked_fill(~visible, -torch.inf)
+    if s_aux is None:
+        return scores.softmax(dim=-1)
+    sinks = s_aux.float().view(1, *scores.shape[1:3], 1).expand(*scores.shape[:-1], 1)
+    return torch.cat([scores, sinks], dim=-1).softmax(dim=-1)[..., :-1]
+
+
 def _attend(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -107,39 +131,38 @@ def _attend(
     *,
     scaling: float,
     shared_prompts: SharedPrompts,
-    softcap: float | None = None,
-    s_aux: torch.Tensor | None = None,
-    **options: object,
+    **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention of float[R, Q, 1, D], a token each, to its prompt and slots; ``s_aux`` are the sinks of GPT-OSS."""
+    """Attention of float[R, Q, 1, D], a token each, to its prompt and slots."""
     of_prompts, values_of_prompts, reach = shared_prompts.prompts.layers[module.layer_idx]
     rows, heads, _, width = query.shape
     query = query.reshape(rows, key.shape[1], -1, width) * scaling
     before = shared_prompts.by_row(shared_prompts.by_prompt(query) @ of_prompts.mT)
-    scores, size = torch.cat([before, query @ key.mT], dim=-1).float(), before.shape[-1]
-    if softcap is not None:
-        scores = (scores / softcap).tanh() * softcap
-    scores.masked_fill_(~shared_prompts.visible(size, key.shape[2], reach), -torch.inf)
-    if s_aux is not None:
-        scores = torch.cat([scores, s_aux.float().view(1, key.shape[1], -1, 1).expand(rows, -1, -1, 1)], dim=-1)
-    weights = scores.softmax(dim=-1).to(value.dtype)
+    scores, size = torch.cat([before, query @ key.mT], dim=-1), before.shape[-1]
+    visible = shared_prompts.visible(size, key.shape[2], reach)
+    weights = _weights(scores, visible, **options).to(value.dtype)
     out = shared_prompts.by_row(shared_prompts.by_prompt(weights[..., :size]) @ values_of_prompts)
-    out = out + weights[..., size : size + key.shape[2]] @ value
+    out = out + weights[..., size:] @ value
     return out.reshape(rows, 1, heads, width), None
 
 
-AttentionInterface.register(ATTENTION, _attend)
+AttentionInterface.register(SHARED_PROMPTS, _attend)
 
 
 @contextlib.contextmanager
-def shared_attention(model: torch.nn.Module) -> Iterator[None]:
-    """Forward passes take ``shared_prompts`` and a cache of SlotLayers."""
+def shared_attention(model: torch.nn.Module) -> Iterator[dict[str, str]]:
+    """Forward passes take ``shared_prompts``, a cache of SlotLayers and what this yields. Raises ModelError where the
+    model has no attention but its own."""
+    # Older models do not ask transformers' registry for their attention.
+    if not causal_lm(model)._supports_attention_backend:
+        kind = type(causal_lm(model)).__name__
+        raise ModelError(f"{kind} has an attention of its own, which cannot be sampled from here; set engine=vllm")
     config = causal_lm(model).config.get_text_config()
-    own, config._attn_implementation = config._attn_implementation, ATTENTION
+    before, config._attn_implementation = config._attn_implementation, SHARED_PROMPTS
     try:
-        yield
+        yield {"instead_of": before}
     finally:
-        config._attn_implementation = own
+        config._attn_implementation = before
 
 
 class SlotLayer(DynamicLayer):
