@@ -148,10 +148,9 @@ def structured(root, model, condition, value, prompts, by_prompt=False):
     tables = {"samples": frame[["prompt_id"]].assign(values=[[1.0, 2.0, 2.0, 3.0]] * len(prompts))}
     if by_prompt:
         tables["per_prompt"] = frame.assign(num_samples=1000, num_valid=990, **{W1: value})
-        # An answer of 25 digits has its place on the figures' axes.
         rows += [
             metric_row("structured", model, condition, "ood", metric, value, width=1e25, floor=0.02)
-            | {"family": family}
+            | {"family": family}  # an answer of 25 digits has its place on the figures' axes
             for metric in (W1, f"{W1}_prompt_median")
             for family in frame["family"].unique()
         ]

@@ -185,14 +185,16 @@ def _merged(
     return _Rows(prompts, layers, of[held], held, lengths[held], pairs % span, samples, own)
 
 
-def _step(draws: Draws, parts: Sequence[_Rows]) -> tuple[torch.Tensor, _Rows | None]:
+def _step(draws: Draws, parts: Sequence[_Rows], batch_size: int) -> tuple[torch.Tensor, _Rows | None]:
     """One token of every sample: those that are finished, int64[n], and the rows of the others. Uses up ``parts``."""
     own, last, samples = (torch.cat([getattr(part, n) for part in parts]) for n in ("lengths", "last", "samples"))
     prompts, of = Prompts.joined([part.prompts for part in parts], [part.of for part in parts])
     sources = [part.parents for part in parts]
-    cache = place_rows([part.layers for part in parts], sources, int(own.max()))
+    cache, places = place_rows([part.layers for part in parts], sources, int(own.max()), batch_size)
     above = accumulate(map(len, sources), initial=0)
-    rows = torch.cat([part.rows + offset for part, offset in zip(parts, above, strict=False)])
+    rows = places[torch.cat([part.rows + offset for part, offset in zip(parts, above, strict=False)])]
+    order = places.argsort()
+    own, last, of = own[order], last[order], of[order]
     inputs = {"input_ids": last[:, None], "position_ids": (prompts.lengths[of] + own)[:, None]}
     with shared_attention(draws.model) as options:
         shared = SharedPrompts(prompts, of, own)
@@ -239,6 +241,6 @@ def sample_rows(
             parts.append(part)
             room -= len(part.last)
         if parts:
-            finished, rest = _step(draws, parts)
+            finished, rest = _step(draws, parts, batch_size)
             yield finished.tolist()
             waiting += [rest] if rest else []

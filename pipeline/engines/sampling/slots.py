@@ -179,14 +179,19 @@ class SlotLayer(DynamicLayer):
         """Tokens of the longest text."""
         return self.width
 
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """How many keys ``update`` returns, and how many earlier ones it leaves out."""
+        kept = min(self.width, self.reach)
+        return kept + query_length, self.width - kept
+
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write a token of each row, [R, H, 1, D]; returns views of what its queries see."""
-        seen = slice(self.end - min(self.width, self.reach), self.end + 1)
-        self.keys[:, :, self.end], self.values[:, :, self.end] = key_states[:, :, 0], value_states[:, :, 0]
+        """Write one token of the first rows, [r, H, 1, D]; returns views of what its queries see."""
+        rows, seen = len(key_states), slice(self.end - min(self.width, self.reach), self.end + 1)
+        self.keys[:rows, :, self.end], self.values[:rows, :, self.end] = key_states[:, :, 0], value_states[:, :, 0]
         self.end, self.width = self.end + 1, self.width + 1
-        return self.keys[:, :, seen], self.values[:, :, seen]
+        return self.keys[:rows, :, seen], self.values[:rows, :, seen]
 
     def copied(self, rows: torch.Tensor, width: int) -> "SlotLayer":
         """Some rows, int64[n], with texts of at most ``width`` tokens; no slot is left, so copies may be shared."""
@@ -195,24 +200,33 @@ class SlotLayer(DynamicLayer):
         return SlotLayer(self.keys[rows, :, own], self.values[rows, :, own], self.reach, kept, width)
 
 
-def place_rows(parts: Sequence[list[SlotLayer]], sources: Sequence[torch.Tensor], width: int) -> Cache:
-    """Rows ``sources``, int64[n] of each part, as one cache that can take a token; ``width`` is the most tokens of a
-    row. Rows that are all of the only part stay where they are. The lists of layers are emptied."""
-    first, slots = sources[0], parts[0][0]
-    stays = len(parts) == 1 and torch.equal(first, torch.arange(len(slots.keys), device=first.device))
-    layers, count = [], sum(map(len, sources))
+def place_rows(
+    parts: Sequence[list[SlotLayer]], sources: Sequence[torch.Tensor], width: int, most_rows: int
+) -> tuple[Cache, torch.Tensor]:
+    """Rows ``sources``, ascending int64[n] of each part, as one cache that can take a token; ``width`` is the longest
+    text's. Returns it and the row of each, int64[sum of n]; the lists of layers are emptied.
+
+    Where the first part has room, its rows stay, and copies and other parts' rows take the place of those not named.
+    """
+    origins, first, layers = torch.cat(list(sources)), sources[0], []
+    stays = torch.zeros_like(origins, dtype=torch.bool)
+    stays[: len(first)] = (first.diff(prepend=first.new_tensor([-1])) > 0) & (first < len(origins))
+    free = torch.ones_like(stays)
+    free[origins[stays]] = False
+    rows = origins.masked_scatter(~stays, free.nonzero())
+    moves = list(zip(sources, rows.split([len(own) for own in sources]), strict=True))
+    changes = [tuple(own[~stays[: len(first)]] for own in moves[0]), *moves[1:]]
     while parts[0]:
         held = [part.pop(0) for part in parts]
         base, kept = held[0], min(width, held[0].reach)
-        if stays and base.end < base.keys.shape[2]:
-            layers.append(base)
-            continue
-        states = {}
-        for name in ("keys", "values"):
-            old = getattr(base, name)
-            states[name] = old.new_zeros(count, old.shape[1], kept + kept // 4 + 16, old.shape[3])
-            for layer, own, new in zip(held, sources, states[name].split([len(own) for own in sources]), strict=True):
-                have = min(kept, layer.end)
-                new[:, :, kept - have : kept] = getattr(layer, name)[own, :, layer.end - have : layer.end]
-        layers.append(SlotLayer(**states, reach=base.reach, end=kept, width=width))
-    return Cache(layers=layers)
+        fits = len(rows) <= len(base.keys) and kept <= base.end < base.keys.shape[2]
+        end, states = base.end if fits else kept, {"keys": base.keys, "values": base.values}
+        for name, old in states.items():
+            if not fits:
+                size = min(len(rows) + len(rows) // 4, most_rows), old.shape[1], kept + kept // 4 + 16, old.shape[3]
+                states[name] = old.new_zeros(size)
+            for layer, (own, to) in zip(held, changes if fits else moves, strict=True):
+                count = min(kept, layer.end)
+                states[name][to, :, end - count : end] = getattr(layer, name)[own, :, layer.end - count : layer.end]
+        layers.append(SlotLayer(**states, reach=base.reach, end=end, width=width))
+    return Cache(layers=layers), rows
