@@ -127,6 +127,7 @@ BAD = [
     (GAMMA | {"parameters": {"a": -1, "scale": 1}}, {}, "SciPy rejects"),
     (CHOICE | {"templates": {"train": ["{a} or {c}"]}}, {}, "unknown field 'c'; there are"),
     (CHOICE | {"templates": {"train": ["{a} it is"]}}, {}, "is without {a} or {b}"),
+    (CHOICE | {"templates": {"train": ["{a} or {b}, {weight_a}"]}}, {}, "needs {weight_a} and {weight_b}"),
     (CHOICE | {"templates": {"train": ["{options} {times}"]}}, {}, "needs {separator} beside"),
     (CHOICE | {"words": {"train": ["red", "blue"], "test": ["red", "teal"]}}, {}, "'red' is both trained on and held"),
     (CHOICE | {"chances": {"train": ["percent"], "test": ["ratio"]}}, {}, "no template of train names {chance_a}"),

@@ -27,15 +27,16 @@ TOTALS = {
     "ratio": (4, 5, 6, 8, 10, 12, 20, 100),
     "fraction": (2, 3, 4, 5, 6, 8, 10, 12),
     "counts": (6, 8, 10, 12, 20, 30, 100, 1000),
+    "weight": (10, 20, 50, 100, 250, 1000),
 }
 """Totals that weights are parts of, one of them drawn; twentieths, for example, are percentages in steps of five."""
 FIELDS = {
-    "two": ("a", "b", "chance_a", "chance_b", "percent_a", "percent_b", "odds"),
+    "two": ("a", "b", "chance_a", "chance_b", "percent_a", "percent_b", "weight_a", "weight_b", "odds"),
     "any": ("options", "weighted", "counts"),
     "draws": ("draws", "times", "separator"),
 }
 """What a template can name: two options, or any number of them, and how often to draw."""
-STATED = ("chance_a", "chance_b", "percent_a", "percent_b", "odds", "weighted", "counts")
+STATED = (*FIELDS["two"][2:], "weighted", "counts")
 SEPARATORS = {"a comma": ", ", "a space": " ", "a semicolon": "; ", "a slash": " / "}
 NUMBERS = {2: ("two", "2"), 3: ("three", "3")}
 TIMES = {2: ("twice", "two times"), 3: ("three times", "3 times")}
@@ -62,6 +63,9 @@ def check_choice_template(template: str) -> frozenset[str]:
         raise DomainError(f"the template {template!r} names neither {{a}} and {{b}} nor one of {list(FIELDS['any'])}")
     if two and not {"a", "b"} <= named:
         raise DomainError(f"the template {template!r} is without {{a}} or {{b}}")
+    weights = {"weight_a", "weight_b"}
+    if named & weights and named & set(STATED) != weights:
+        raise DomainError(f"the template {template!r} needs {{weight_a}} and {{weight_b}}, and no chances beside them")
     if ("separator" in named) != bool(named & {"draws", "times"}):
         raise DomainError(f"the template {template!r} needs {{separator}} beside {{draws}} or {{times}}")
     return named
@@ -116,6 +120,8 @@ def _form(named: frozenset[str], chances: Sequence[str], rng: np.random.Generato
         return "counts"
     if named & {"percent_a", "percent_b"}:
         return "percent"
+    if "weight_a" in named:
+        return "weight"
     return "ratio" if "odds" in named else _one_of(chances, rng)
 
 
@@ -149,14 +155,20 @@ def _counted(options: Sequence[str], weights: Sequence[int]) -> dict[str, str]:
 
 def _stated(shown: Sequence[str], weights: Sequence[int], form: str, rng: np.random.Generator) -> dict[str, str]:
     total = sum(weights)
-    texts = [CHANCES[form](weight, total) for weight in weights]
+    texts = _amounts(weights, rng) if form == "weight" else [CHANCES[form](weight, total) for weight in weights]
     pattern = _one_of([*PATTERNS, *(["{chance} {option}"] if form == "percent" else [])], rng)
     weighted = [pattern.format(option=option, chance=text) for option, text in zip(shown, texts, strict=True)]
     return {
         **{"a": shown[0], "b": shown[1], "chance_a": texts[0], "chance_b": texts[1]},
-        **{"percent_a": texts[0], "percent_b": texts[1], "odds": f"{weights[0]} to {weights[1]}"},
-        "weighted": _listed(weighted, "and"),
+        **{"percent_a": texts[0], "percent_b": texts[1], "weight_a": texts[0], "weight_b": texts[1]},
+        **{"odds": f"{weights[0]} to {weights[1]}", "weighted": _listed(weighted, "and")},
     }
+
+
+def _amounts(weights: Sequence[int], rng: np.random.Generator) -> list[str]:
+    """Weights as prices or votes are written, with up to two decimals and any sum."""
+    decimals = _one_of((0, 0, 1, 2), rng)
+    return [f"{weight / 10**decimals:.{decimals}f}" for weight in weights]
 
 
 def _law(options: Sequence[str], chances: Sequence[Fraction], draws: int, separator: str) -> FiniteLaw:

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 import yaml
 
-from pipeline.core.prompts.choices import make_choice
+from pipeline.core.prompts.choices import CHANCES, make_choice
 from pipeline.sources.own_laws import own_prompts
 from tests.conftest import ROOT
 
 WORDS = ["red", "green", "blue", "amber", "teal", "pink", "gray"]
-CHANCES = ["percent", "decimal", "ratio", "fraction"]
 FILE = "data/laws/choices.yaml"
 
 
-def choices(template, number=300, words=WORDS, chances=CHANCES):
+def choices(template, number=300, words=WORDS, chances=tuple(CHANCES)):
     rng = np.random.default_rng(0)
     return [make_choice(template, 0, words, chances, 6, rng) for _ in range(number)]
 
@@ -28,13 +27,13 @@ def chance(text):
 
 
 def test_the_law_is_what_the_request_states():
-    for text, law, _ in choices("{a} {chance_a}|{b} {chance_b}"):
+    for text, law, about in choices("{a} {chance_a}|{b} {chance_b}") + choices("{a} {weight_a}|{b} {weight_b}"):
         options = [part.replace('"', "").split(" ", 1) for part in text.split("|")]
-        stated = {option: float(chance(told)) for option, told in options}
-        assert sum(stated.values()) == pytest.approx(1)
-        assert dict(zip(law.strings, law.probabilities, strict=True)) == pytest.approx(
-            {option: told for option, told in stated.items() if told}
-        )
+        stated = {option: float(chance(told)) for option, told in options if float(chance(told))}
+        total = sum(stated.values())
+        assert total == pytest.approx(1) or about["chances"] == "weight"
+        expected = {option: told / total for option, told in stated.items()}
+        assert dict(zip(law.strings, law.probabilities, strict=True)) == pytest.approx(expected)
     for text, law, _ in choices("{counts}"):
         counted = {word: int(count) for count, word in re.findall(r"(\d+) (\w+)", text)}
         expected = {word: count / sum(counted.values()) for word, count in counted.items()}
