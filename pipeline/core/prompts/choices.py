@@ -37,6 +37,7 @@ FIELDS = {
 }
 """What a template can name: two options, or any number of them, and how often to draw."""
 STATED = (*FIELDS["two"][2:], "weighted", "counts")
+"""Fields that tell chances: what a template says of two options beside their names, and lists that have chances."""
 SEPARATORS = {"a comma": ", ", "a space": " ", "a semicolon": "; ", "a slash": " / "}
 NUMBERS = {2: ("two", "2"), 3: ("three", "3")}
 TIMES = {2: ("twice", "two times"), 3: ("three times", "3 times")}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from pipeline.core.prompts.choices import CHANCES, make_choice
+from pipeline.core.prompts.choices import make_choice
 from pipeline.sources.own_laws import own_prompts
 from tests.conftest import ROOT
 
@@ -16,7 +16,7 @@ WORDS = ["red", "green", "blue", "amber", "teal", "pink", "gray"]
 FILE = "data/laws/choices.yaml"
 
 
-def choices(template, number=300, words=WORDS, chances=tuple(CHANCES)):
+def choices(template, number=300, words=WORDS, chances=("percent", "decimal", "ratio", "fraction")):
     rng = np.random.default_rng(0)
     return [make_choice(template, 0, words, chances, 6, rng) for _ in range(number)]
 
