@@ -2,7 +2,6 @@
 
 import itertools
 import sys
-from pathlib import Path
 
 from pipeline import PROJECT
 from pipeline.commands import COMMANDS, parse_arguments
