@@ -69,6 +69,7 @@ def shared_settings(params: Params) -> Table:
         ("Weight decay", of(lambda train: f"{train.weight_decay:g}"), "0.01"),
         ("Schedule", of(lambda train: f"cosine, {train.warmup_ratio:.0%} warm-up"), "cosine, 3% warm-up"),
         ("Gradient norm", of(clipped), "not clipped"),
+        ("Order of families", of(lambda train: train.order), "balanced"),
         ("Examples per step", of(lambda train: f"{train.global_batch_size}"), "32"),
         ("Longest sequence (tokens)", of(lambda train: f"{train.max_length}"), "256"),
         ("Temperature", of(lambda train: f"{train.temperature:g}"), "1"),

@@ -173,7 +173,8 @@ def _terms(
     encoded, groups = [encode(prompt.text) for prompt in prompts], [prompt.group for prompt in prompts]
 
     def steps_of(target: Target, size: int, epochs: int) -> list[list[Draw]]:
-        return training_steps(groups, epochs, target.examples_per_prompt, size, config.train_seed, model, target.name)
+        names, order = (model, target.name), config.train.order
+        return training_steps(groups, epochs, target.examples_per_prompt, size, config.train_seed, *names, order=order)
 
     num_steps = round(sum(shares[each.name] * len(steps_of(each, batch_size, each.epochs)) for each in targets))
     first = batch_size if len(targets) == 1 else round(shares[targets[0].name] * batch_size)

@@ -3,7 +3,6 @@
 import importlib
 import inspect
 import shlex
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -40,14 +39,6 @@ EVERYTHING = (
 )
 
 
-def main_of(stage: Stage) -> Callable:
-    return importlib.import_module(stage.module_name).main
-
-
-def offered(stage: Stage) -> set[str]:
-    return {"run", *stage.constants, *stage.chosen_by, *stage.reads, *stage.writes}
-
-
 @pytest.fixture(scope="module", params=["demo", "paper"])
 def values(request) -> dict:
     """All stages there can be: every baseline, method and the measurement of construction are switched on."""
@@ -75,7 +66,8 @@ def test_training_and_sampling_have_seeds_of_their_own():
 
 def test_every_declared_path_and_name_is_a_parameter_of_main():
     for stage in PIECES.values():
-        unused = offered(stage) - set(inspect.signature(main_of(stage)).parameters) - {"run"}
+        offered = {*stage.constants, *stage.chosen_by, *stage.reads, *stage.writes}
+        unused = offered - set(inspect.signature(importlib.import_module(stage.module_name).main).parameters)
         assert unused == (IN_THE_REPORT if stage.name == "report" else set()), stage.name
     report = STAGES["report"].writes
     beside = report["metrics"].removesuffix("metrics.csv")

@@ -1,4 +1,4 @@
-"""What each optimiser step sees: family-balanced order, and examples, each a prompt with a tree of completions."""
+"""What each optimiser step sees: family-balanced orders, and examples, each a prompt with a tree of completions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,21 @@ from pipeline.errors import ConfigError
 LossReduction = Literal["token", "completion"]
 
 
+def even_order(families: Sequence[str], rng: np.random.Generator) -> list[int]:
+    """A permutation of ``range(len(families))`` that spreads the items of every family, shuffled, over its length.
+    Families of one size come in rounds, and of a large one no rest is left for the end."""
+    members: dict[str, list[int]] = {}
+    for index in rng.permutation(len(families)).tolist():
+        members.setdefault(families[index], []).append(index)
+    places = np.empty(len(families))
+    for _, indices in sorted(members.items()):
+        places[indices] = (np.arange(len(indices)) + rng.random(len(indices))) / len(indices)
+    return np.argsort(places, kind="stable").tolist()
+
+
 def family_balanced_order(families: Sequence[str], rng: np.random.Generator) -> list[int]:
-    """A permutation of ``range(len(families))`` in rounds over the families in random order, items shuffled within
-    each."""
+    """A permutation of ``range(len(families))`` in rounds over the families that have items left, in random order,
+    items shuffled within each."""
     waiting: dict[str, list[int]] = {}
     for index in rng.permutation(len(families)).tolist():
         waiting.setdefault(families[index], []).append(index)
@@ -43,16 +55,22 @@ class Draw:
 
 
 def training_steps(
-    families: Sequence[str], epochs: int, examples_per_prompt: int, batch_size: int, seed: int, *names: str
+    families: Sequence[str],
+    epochs: int,
+    examples_per_prompt: int,
+    batch_size: int,
+    seed: int,
+    *names: str,
+    order: Literal["rounds", "even"] = "rounds",
 ) -> list[list[Draw]]:
     """The draws of every optimiser step, reshuffled every epoch (Algorithms 1 and 2); an epoch's last step may be
     smaller. ``names`` are model and method."""
-    steps = []
+    steps, ordered = [], even_order if order == "even" else family_balanced_order
     items = [(prompt, repetition) for repetition in range(examples_per_prompt) for prompt in range(len(families))]
     for epoch in range(epochs):
         rng = random_stream(seed, "order", *names, epoch)
-        order = family_balanced_order([families[prompt] for prompt, _ in items], rng)
-        draws = [Draw(items[index][0], epoch, items[index][1]) for index in order]
+        places = ordered([families[prompt] for prompt, _ in items], rng)
+        draws = [Draw(items[index][0], epoch, items[index][1]) for index in places]
         steps.extend(draws[start : start + batch_size] for start in range(0, len(draws), batch_size))
     return steps
 

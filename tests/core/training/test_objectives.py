@@ -8,7 +8,7 @@ import torch
 
 from pipeline.core.laws.discretize import OutputSpace
 from pipeline.core.training.batches import collate
-from pipeline.core.training.examples import anchor_example, family_balanced_order, sample_string, training_steps
+from pipeline.core.training.examples import anchor_example, sample_string, training_steps
 from pipeline.core.training.objectives import cross_entropy, forward_kl
 from pipeline.errors import ConfigError
 
@@ -46,12 +46,19 @@ def test_a_reply_is_cut_at_the_longest_length_and_its_tokens_weigh_alike():
         anchor_example([1, 2, 3], [4], 3)
 
 
-def test_family_balanced_order():
-    families = ["a"] * 5 + ["b"] * 2 + ["c"] * 1
-    order = family_balanced_order(families, np.random.default_rng(0))
-    assert sorted(order) == list(range(8))
-    names = [families[index] for index in order]
+def order_of(families, order):
+    (step,) = training_steps(families, 1, 1, len(families), 0, order=order)
+    assert sorted(draw.prompt_index for draw in step) == list(range(len(families)))
+    return [families[draw.prompt_index] for draw in step]
+
+
+def test_orders_of_families_of_unlike_sizes():
+    names = order_of(["a"] * 5 + ["b"] * 2 + ["c"], "rounds")
     assert sorted(names[:3]) == ["a", "b", "c"] and sorted(names[3:5]) == ["a", "b"] and names[5:] == ["a"] * 3
+    names = order_of(["a"] * 60 + ["b"] * 20, "even")
+    assert all(3 <= names[start : start + 20].count("b") <= 7 for start in range(0, 80, 20))
+    names = order_of(["a", "b", "c"] * 9, "even")
+    assert all(set(names[start : start + 3]) == {"a", "b", "c"} for start in range(0, 27, 3))
 
 
 def test_training_steps_cover_every_draw_once_and_do_not_span_epochs():
