@@ -102,9 +102,11 @@ def _choice_prompts(law: str, config: ChoiceLawConfig) -> tuple[list[Prompt], li
     chances that are held out. No request is made twice."""
     templates, words, chances = config.templates, config.words, config.chances
     fields = [check_choice_template(template) for template in templates.train]
-    with_chances = [t for t, named in zip(templates.train, fields, strict=True) if named & {"chance_a", "weighted"}]
+    with_chances = [
+        t for t, named in zip(templates.train, fields, strict=True) if named & {"chance_a", "weighted", "coins"}
+    ]
     if chances.test and not with_chances:
-        raise DomainError("chances.test is held out, and no template of train names {chance_a} or {weighted}")
+        raise DomainError("chances.test is held out, and no template of train names {chance_a}, {weighted} or {coins}")
     made: dict[str, Prompt] = {}
 
     def prompts(split: str, texts: Sequence[str], words: Sequence[str], forms: Sequence[str], number: int) -> None:

@@ -32,16 +32,17 @@ TOTALS = {
 """Totals that weights are parts of, one of them drawn; twentieths, for example, are percentages in steps of five."""
 FIELDS = {
     "two": ("a", "b", "chance_a", "chance_b", "percent_a", "percent_b", "weight_a", "weight_b", "odds"),
-    "any": ("options", "weighted", "counts"),
+    "any": ("options", "weighted", "counts", "coins"),
     "draws": ("draws", "times", "separator"),
 }
-"""What a template can name: two options, or any number of them, and how often to draw."""
-STATED = (*FIELDS["two"][2:], "weighted", "counts")
+"""What a template can name: two options, any number of them or several coins, and how often to draw."""
+STATED = (*FIELDS["two"][2:], "weighted", "counts", "coins")
 """Fields that tell chances: what a template says of two options beside their names, and lists that have chances."""
 SEPARATORS = {"a comma": ", ", "a space": " ", "a semicolon": "; ", "a slash": " / "}
 NUMBERS = {2: ("two", "2"), 3: ("three", "3")}
 TIMES = {2: ("twice", "two times"), 3: ("three times", "3 times")}
 PATTERNS = ("{option} ({chance})", "{option}: {chance}", "{option} with probability {chance}", "{option} {chance}")
+MOST_COINS = 4  # of a request, each with two options of its own
 MOST_ANSWERS = 100  # of a request with several draws, whose answers are all combinations
 # A and B are left to those who evaluate: public benchmarks ask for them.
 LETTERS = tuple(string.ascii_uppercase[2:])
@@ -67,8 +68,10 @@ def check_choice_template(template: str) -> frozenset[str]:
     weights = {"weight_a", "weight_b"}
     if named & weights and named & set(STATED) != weights:
         raise DomainError(f"the template {template!r} needs {{weight_a}} and {{weight_b}}, and no chances beside them")
-    if ("separator" in named) != bool(named & {"draws", "times"}):
-        raise DomainError(f"the template {template!r} needs {{separator}} beside {{draws}} or {{times}}")
+    if "coins" in named and named & {"draws", "times"}:
+        raise DomainError(f"the template {template!r} tosses {{coins}} once each, without {{draws}} or {{times}}")
+    if ("separator" in named) != bool(named & {"draws", "times", "coins"}):
+        raise DomainError(f"the template {template!r} needs {{separator}} beside {{draws}}, {{times}} or {{coins}}")
     return named
 
 
@@ -82,34 +85,40 @@ def make_choice(
     only_words: bool = False,
 ) -> Choice:
     """A request with options, weights, form of chances and number of draws drawn at random. Options are ``words``, and
-    at times numbers or letters; their order is random, so that a position tells nothing about a chance."""
+    at times numbers or letters; their order is random, so that a position tells nothing about a chance. Raises
+    DomainError for a template that cannot be used."""
     named = check_choice_template(template)
-    draws = int(rng.integers(2, 4)) if "separator" in named else 1
-    most = 2 if "a" in named else min(max_options, len(words))
+    if "coins" in named and len(words) < 2 * MOST_COINS:
+        raise DomainError(f"the template {template!r} needs {2 * MOST_COINS} words, and there are {len(words)}")
+    coins = int(rng.integers(2, MOST_COINS + 1)) if "coins" in named else 1
+    draws = int(rng.integers(2, 4)) if named & {"draws", "times"} else 1
+    most = 2 if named & {"a", "coins"} else min(max_options, len(words))
     fitting = [number for number in range(2, most + 1) if number**draws <= MOST_ANSWERS]
     # Few options are asked for more often than many, as by people, and are what is learned first.
     shares = np.array([1 / (number - 1) for number in fitting])
     number = int(rng.choice(fitting, p=shares / shares.sum()))
     # Behind a count a number would be read as another.
-    options = _options(number, words, only_words or "counts" in named, rng)
+    options = _options(number * coins, words, only_words or "counts" in named, rng)
     form = _form(named, chances, rng)
-    total = _one_of(TOTALS[form], rng) if named & set(STATED) else len(options)
+    told = form if named & set(STATED) else "alike"
     least = 1 if named & {"counts", "odds"} else 0
-    weights = _parts(total, len(options), least, rng) if named & set(STATED) else [1] * len(options)
+    laws = []
+    for start in range(0, len(options), number):
+        weights = [1] * number if told == "alike" else _parts(_one_of(TOTALS[form], rng), number, least, rng)
+        laws.append(dict(zip(options[start : start + number], weights, strict=True)))
     separator = _one_of(list(SEPARATORS), rng)
     # Many words are another token behind a blank than alone; in quotation marks they are what the answer copies.
     quote = '"' if rng.random() < 0.6 else ""
-    shown = [f"{quote}{option}{quote}" for option in options]
+    stated = [_stated(law, quote, form, rng) for law in laws]
     values = {
-        "options": _listed(shown, "or"),
+        **stated[0],
+        "coins": "; ".join(each.get("weighted", "") for each in stated),
         "separator": separator,
-        **(_counted(options, weights) if form == "counts" else _stated(shown, weights, form, rng)),
         **({"draws": _one_of(NUMBERS[draws], rng), "times": _one_of(TIMES[draws], rng)} if draws > 1 else {}),
     }
-    law = _law(options, [Fraction(weight, sum(weights)) for weight in weights], draws, SEPARATORS[separator])
-    told = form if named & set(STATED) else "alike"
-    about = {"options": " | ".join(options), "weights": " | ".join(map(str, weights)), "chances": told, "draws": draws}
-    return Choice(template.format(**values), law, {WORDING: wording, **about})
+    weights = " | ".join(str(weight) for law in laws for weight in law.values())
+    about = {"options": " | ".join(options), "weights": weights, "chances": told, "draws": coins * draws}
+    return Choice(template.format(**values), _law(laws * draws, SEPARATORS[separator]), {WORDING: wording, **about})
 
 
 def _one_of(values: Sequence[T], rng: np.random.Generator) -> T:
@@ -150,19 +159,19 @@ def _listed(texts: Sequence[str], last: str) -> str:
     return f"{', '.join(texts[:-1])} {last} {texts[-1]}"
 
 
-def _counted(options: Sequence[str], weights: Sequence[int]) -> dict[str, str]:
-    return {"counts": _listed([f"{weight} {option}" for option, weight in zip(options, weights, strict=True)], "and")}
-
-
-def _stated(shown: Sequence[str], weights: Sequence[int], form: str, rng: np.random.Generator) -> dict[str, str]:
-    total = sum(weights)
-    texts = _amounts(weights, rng) if form == "weight" else [CHANCES[form](weight, total) for weight in weights]
+def _stated(law: Mapping[str, int], quote: str, form: str, rng: np.random.Generator) -> dict[str, str]:
+    """What a template can say of options with weights."""
+    if form == "counts":
+        return {"counts": _listed([f"{weight} {option}" for option, weight in law.items()], "and")}
+    shown, weights = [f"{quote}{option}{quote}" for option in law], list(law.values())
+    texts = _amounts(weights, rng) if form == "weight" else [CHANCES[form](each, sum(weights)) for each in weights]
     pattern = _one_of([*PATTERNS, *(["{chance} {option}"] if form == "percent" else [])], rng)
     weighted = [pattern.format(option=option, chance=text) for option, text in zip(shown, texts, strict=True)]
     return {
         **{"a": shown[0], "b": shown[1], "chance_a": texts[0], "chance_b": texts[1]},
         **{"percent_a": texts[0], "percent_b": texts[1], "weight_a": texts[0], "weight_b": texts[1]},
         **{"odds": f"{weights[0]} to {weights[1]}", "weighted": _listed(weighted, "and")},
+        "options": _listed(shown, "or"),
     }
 
 
@@ -172,10 +181,10 @@ def _amounts(weights: Sequence[int], rng: np.random.Generator) -> list[str]:
     return [f"{weight / 10**decimals:.{decimals}f}" for weight in weights]
 
 
-def _law(options: Sequence[str], chances: Sequence[Fraction], draws: int, separator: str) -> FiniteLaw:
-    """The law of ``draws`` independent draws, written one behind another."""
-    law = {text: chance for text, chance in zip(options, chances, strict=True) if chance > 0}
+def _law(laws: Sequence[Mapping[str, int]], separator: str) -> FiniteLaw:
+    """The law of independent draws, one from each of ``laws`` of weighted options, written one behind another."""
     answers = {(): Fraction(1)}
-    for _ in range(draws):
-        answers = {(*text, o): mass * chance for text, mass in answers.items() for o, chance in law.items()}
+    for law in laws:
+        chances = {option: Fraction(weight, sum(law.values())) for option, weight in law.items() if weight}
+        answers = {(*text, o): mass * chance for text, mass in answers.items() for o, chance in chances.items()}
     return categorical_law({separator.join(text): float(mass) for text, mass in answers.items()})

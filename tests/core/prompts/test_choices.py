@@ -42,17 +42,18 @@ def test_the_law_is_what_the_request_states():
         assert set(law.probabilities) == {1 / len(law.strings)} and all(option in text for option in law.strings)
 
 
-def test_several_draws_are_independent():
+def test_draws_of_one_reply_are_independent():
     separators = {"comma": ", ", "space": " ", "semicolon": "; ", "slash": " / "}
-    for text, law, about in choices("{a} {percent_a} {b} {times} {separator}"):
-        share = float(chance(re.search(r"\S+%", text)[0]))
-        first, number = about["options"].split(" | ")[0], 2 if re.search("twice|two", text) else 3
-        separator = separators[text.rsplit(" ", 1)[1]]
+    coins = choices("{coins} {separator}", words=[*WORDS, "gold"], chances=["percent"])
+    for text, law, about in choices("{a} {percent_a} {b} {percent_b} {times} {separator}") + coins:
+        options, told = about["options"].split(" | "), re.findall(r"[\d.]+%", text)
+        share = dict(zip(options, map(chance, told), strict=True))
+        times = 2 if re.search("twice|two", text) else 3 if "times" in text else len(options) // 2
         for answer, probability in zip(law.strings, law.probabilities, strict=True):
-            drawn = answer.split(separator)
-            hits = drawn.count(first)
-            assert len(drawn) == about["draws"] == number
-            assert probability == pytest.approx(share**hits * (1 - share) ** (number - hits))
+            drawn = answer.split(separators[text.rsplit(" ", 1)[1]])
+            assert len(drawn) == about["draws"] == times
+            assert len(options) == 2 or [options.index(option) // 2 for option in drawn] == list(range(times))
+            assert probability == pytest.approx(float(np.prod([share[option] for option in drawn])))
 
 
 def test_a_position_tells_nothing():
