@@ -9,7 +9,6 @@ from pydantic.dataclasses import dataclass
 from pipeline.config.evaluation import STRICT, Dtype, PositiveFloat, PositiveInt
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
-Order = Literal["rounds", "even"]
 TARGETS = ("soft", "hard")
 """What an adapter can be trained towards, each with a section of ``train`` and one of ``discretize``."""
 
@@ -64,7 +63,7 @@ class TrainConfig:
     checkpoint_every_steps: PositiveInt  # at most this many steps are lost when the stage is killed
     soft: SoftConfig
     hard: HardConfig
-    order: Order = "rounds"
+    order: Literal["rounds", "even"] = "rounds"
     """Of an epoch: in rounds over the families that have prompts left (the paper), or each spread evenly over it."""
 
     @model_validator(mode="after")

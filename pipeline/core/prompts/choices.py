@@ -112,9 +112,9 @@ def make_choice(
     stated = [_stated(law, quote, form, rng) for law in laws]
     values = {
         **stated[0],
-        "coins": "; ".join(each.get("weighted", "") for each in stated),
         "separator": separator,
         **({"draws": _one_of(NUMBERS[draws], rng), "times": _one_of(TIMES[draws], rng)} if draws > 1 else {}),
+        **({"coins": "; ".join(each["weighted"] for each in stated)} if coins > 1 else {}),
     }
     weights = " | ".join(str(weight) for law in laws for weight in law.values())
     about = {"options": " | ".join(options), "weights": weights, "chances": told, "draws": coins * draws}

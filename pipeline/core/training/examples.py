@@ -16,14 +16,18 @@ from pipeline.errors import ConfigError
 LossReduction = Literal["token", "completion"]
 
 
-def even_order(families: Sequence[str], rng: np.random.Generator) -> list[int]:
-    """A permutation of ``range(len(families))`` that spreads the items of every family, shuffled, over its length.
-    Families of one size come in rounds, and of a large one no rest is left for the end."""
+def _shuffled_members(families: Sequence[str], rng: np.random.Generator) -> dict[str, list[int]]:
     members: dict[str, list[int]] = {}
     for index in rng.permutation(len(families)).tolist():
         members.setdefault(families[index], []).append(index)
+    return members
+
+
+def even_order(families: Sequence[str], rng: np.random.Generator) -> list[int]:
+    """A permutation of ``range(len(families))`` that spreads the items of every family, shuffled, over its length.
+    Families of one size come in rounds, and of a large one no rest is left for the end."""
     places = np.empty(len(families))
-    for _, indices in sorted(members.items()):
+    for _, indices in sorted(_shuffled_members(families, rng).items()):
         places[indices] = (np.arange(len(indices)) + rng.random(len(indices))) / len(indices)
     return np.argsort(places, kind="stable").tolist()
 
@@ -31,10 +35,7 @@ def even_order(families: Sequence[str], rng: np.random.Generator) -> list[int]:
 def family_balanced_order(families: Sequence[str], rng: np.random.Generator) -> list[int]:
     """A permutation of ``range(len(families))`` in rounds over the families that have items left, in random order,
     items shuffled within each."""
-    waiting: dict[str, list[int]] = {}
-    for index in rng.permutation(len(families)).tolist():
-        waiting.setdefault(families[index], []).append(index)
-    order: list[int] = []
+    waiting, order = _shuffled_members(families, rng), []
     while waiting:
         names = sorted(waiting)
         for position in rng.permutation(len(names)):
