@@ -28,7 +28,6 @@ from benchmarks.checkpoints import parameters, plain_model
 from benchmarks.gpu.cases import forward_flops
 from benchmarks.measure import Case, Figures, Measured, Row, Turn
 from benchmarks.tries import prefix_laws
-from pipeline.compose import machine_dtype
 from pipeline.config.training import TrainConfig
 from pipeline.core.laws.discretize import discretize_all
 from pipeline.core.prompts.structured import build_split
@@ -37,7 +36,7 @@ from pipeline.core.training.objectives import hard_target_loss, soft_target_loss
 from pipeline.core.tries.token_tree import merge_sequences
 from pipeline.engines.loading.chat import answer_terminator, encode_answers, request_encoder
 from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
-from pipeline.engines.loading.model import add_lora, load_model, load_tokenizer
+from pipeline.engines.loading.model import add_lora, load_model, load_tokenizer, machine_dtype
 from pipeline.engines.training.fit import Term, fit
 
 PROMPTS, PLAIN_ROWS = 8, 16

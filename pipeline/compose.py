@@ -44,18 +44,6 @@ DERIVED_PROBLEMS = {
 """What is wrong, by the file that is not fresh."""
 
 
-def machine_dtype() -> str:
-    """What ``dtype: auto`` is here: bfloat16 where the GPU or the processor computes it, else float32."""
-    import torch
-
-    if torch.cuda.is_available():
-        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-    # Linux lists a processor's instructions; others are not asked.
-    processor = Path("/proc/cpuinfo")
-    known = set(processor.read_text().split()) if processor.exists() else set()
-    return "bfloat16" if known & {"avx512_bf16", "amx_bf16", "bf16"} else "float32"
-
-
 def _models(values: dict[str, Any], auto_dtype: str | None) -> dict[str, Any]:
     """The models, with what ``compat`` says of every one, and checkpoints of ``stand_ins``."""
     models, checkpoints = {}, values["stand_ins"]["checkpoints"]
@@ -68,6 +56,9 @@ def _models(values: dict[str, Any], auto_dtype: str | None) -> dict[str, Any]:
                 raise ConfigError(f"stand_ins.checkpoints: {wanted}; there are {', '.join(checkpoints)}")
             model |= {"checkpoint": stand_in, "revision": None, "dtype": "float32"}
         if model["dtype"] == "auto":
+            # It imports transformers, which takes seconds.
+            from pipeline.engines.loading.model import machine_dtype
+
             model["dtype"] = auto_dtype or machine_dtype()
         models[name] = model
     return models

@@ -50,6 +50,26 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
+def machine_dtype() -> Literal["bfloat16", "float32"]:
+    """What ``dtype: auto`` is here: bfloat16 where the GPU or the processor computes it, else float32."""
+    if torch.cuda.is_available():
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    # Linux lists a processor's instructions; others are not asked.
+    processor = Path("/proc/cpuinfo")
+    known = set(processor.read_text().split()) if processor.exists() else set()
+    return "bfloat16" if known & {"avx512_bf16", "amx_bf16", "bf16"} else "float32"
+
+
+def slow_dtype_warning(dtype: str) -> str | None:
+    """What to tell a user whose machine computes ``dtype`` only by emulation."""
+    if dtype != "bfloat16" or machine_dtype() == "bfloat16":
+        return None
+    return (
+        "this machine has no instructions for bfloat16, and emulates it: training steps can take over ten times as "
+        "long as in float32. Set models.*.dtype=auto (or float32)"
+    )
+
+
 def checkpoint_files(directory: Path) -> dict[str, str]:
     """SHA-256 of each file of a local checkpoint. Raises ModelError naming what is missing of it."""
     if not directory.is_dir():
