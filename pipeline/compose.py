@@ -56,10 +56,12 @@ def _models(values: dict[str, Any], auto_dtype: str | None) -> dict[str, Any]:
                 raise ConfigError(f"stand_ins.checkpoints: {wanted}; there are {', '.join(checkpoints)}")
             model |= {"checkpoint": stand_in, "revision": None, "dtype": "float32"}
         if model["dtype"] == "auto":
-            # It imports transformers, which takes seconds.
-            from pipeline.engines.loading.model import machine_dtype
+            if auto_dtype is None:
+                # It imports transformers, which takes seconds.
+                from pipeline.engines.loading.model import machine_dtype
 
-            model["dtype"] = auto_dtype or machine_dtype()
+                auto_dtype = machine_dtype()
+            model["dtype"] = auto_dtype
         models[name] = model
     return models
 
