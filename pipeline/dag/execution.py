@@ -137,7 +137,10 @@ class StageRun:
         return run_identity(made["stage"], made["code"], made["parameters"], {}, made["inputs_sha256"]) == self.identity
 
     def write_table(self, path: Path, table: "pd.DataFrame") -> None:
-        """Write a Parquet table that is known by this run's identity."""
+        """Write a Parquet table that is known by this run's identity. Raises ShareDone in one of several processes,
+        which would all write the same file."""
+        if self.shard is not None:
+            raise ShareDone
         write_table(path, table, label=self.identity)
 
     def write_record(self, made: Path | None = None, part: str = "", **results: Any) -> None:

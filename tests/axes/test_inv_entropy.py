@@ -6,13 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.inv_entropy.evaluate import (
-    STATISTICS,
-    dispersion,
-    inverse_entropy,
-    mean_measures,
-    similarities,
-)
+from pipeline.axes.inv_entropy.evaluate import STATISTICS, dispersion, inverse_entropy, mean_measures, similarities
 from pipeline.core.statistics.summarise import summarise
 
 

@@ -8,15 +8,7 @@ from pipeline.errors import ArtifactError
 from pipeline.report.ablations import SOFT_GRANULARITY
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.write import write_report
-from tests.report.conftest import (
-    anchors,
-    figures_drawn,
-    mcq,
-    open_ended,
-    retention,
-    structured,
-    with_methods,
-)
+from tests.report.conftest import anchors, figures_drawn, mcq, open_ended, retention, structured, with_methods
 from tests.report.sweep_cells import write_cell
 
 

@@ -10,6 +10,7 @@ from pipeline.dag.execution import Shard, ShareDone
 from pipeline.stages.resumable import ResumableMap
 from tests.conftest import ROOT
 from tests.forked import ForkedModule
+from tests.stages.conftest import named_run
 
 pytestmark = pytest.mark.slow
 
@@ -30,6 +31,14 @@ def test_shares_are_of_all_items_once_and_are_put_together(tmp_path):
     assert [len(share) for share in asked] == [4, 4, 3]
     assert [item for share in asked for item in share] == list(range(11))
     assert (tmp_path / "values-1.jsonl").read_text().endswith('{"half')
+
+
+def test_no_process_that_has_a_share_writes_a_table(dag, tmp_path):
+    run = named_run("score-open@embedded-soft", dag.loaded)
+    run.shard = Shard(0, 2)
+    with pytest.raises(ShareDone):
+        run.write_table(tmp_path / "soft.parquet", pd.DataFrame())
+    assert not list(tmp_path.iterdir())
 
 
 def test_two_processes_sample_and_score_what_one_does(dag, tmp_path):

@@ -1,7 +1,9 @@
 """First-step laws of open-ended requests: the most probable tokens of each, exact, without sampling."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.prompts import read_requests
@@ -10,24 +12,33 @@ from pipeline.axes.open.open_ended import law_entropy, leading_tokens
 from pipeline.config.conditions import adapter_directory
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
-from pipeline.record.progress import progress_bar
+from pipeline.stages.resumable import resumable
 
 
 def main(
     run: StageRun, model: str, condition: str, model_report: Path, weights: Path, prompts: list[Path], output: Path
 ) -> None:
-    from pipeline.engines.loading.model import position_logits
-    from pipeline.engines.scoring.token_scores import first_step_law
+    requests = {request.prompt_id: request.text for request in read_requests(*prompts)}
 
-    requests, rows = read_requests(*prompts), []
-    adapter = adapter_directory(condition, weights)
-    opened = open_model(run.params.models[model], model_report, adapter, requests[0].text)
-    logits_at = position_logits(opened.model)
-    for request in progress_bar(requests, desc=run.title, unit="prompt"):
-        law = first_step_law(logits_at, opened.encode(request.text), opened.device)
-        rows.append((request.prompt_id, *leading_tokens(law), law_entropy(law), len(law)))
-    run.write_table(output, pd.DataFrame(rows, columns=list(FIRST_STEP_COLUMNS)))
-    run.write_record(num_prompts=len(rows))
+    def laws(missing: Mapping[str, str]) -> Iterator[dict[str, list]]:
+        from pipeline.engines.loading.model import position_logits
+        from pipeline.engines.scoring.token_scores import first_step_law
+
+        adapter, (probe, *_) = adapter_directory(condition, weights), missing.values()
+        opened = open_model(run.params.models[model], model_report, adapter, probe)
+        logits_at = position_logits(opened.model)
+        for name, text in missing.items():
+            law = first_step_law(logits_at, opened.encode(text), opened.device)
+            tokens, probabilities = leading_tokens(law)
+            yield {name: [tokens.tolist(), probabilities.tolist(), law_entropy(law), len(law)]}
+
+    with resumable(run, "prompt", len(requests)) as done:
+        rows = [(name, *values) for name, values in zip(requests, done(requests, laws), strict=True)]
+        table = pd.DataFrame(rows, columns=list(FIRST_STEP_COLUMNS))
+        for column, dtype in {"token_ids": np.int32, "probabilities": np.float32}.items():
+            table[column] = [np.array(values, dtype) for values in table[column]]
+        run.write_table(output, table)
+        run.write_record(num_prompts=len(table))
 
 
 if __name__ == "__main__":

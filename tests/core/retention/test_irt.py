@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from pipeline.core.retention.irt import (
-    IrtScenario,
-    balance_weights,
-    estimate_performance,
-    fit_abilities,
-    fit_ability,
-)
+from pipeline.core.retention.irt import IrtScenario, balance_weights, estimate_performance, fit_abilities, fit_ability
 
 ONCE = np.ones((1, 100))
 
