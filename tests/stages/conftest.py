@@ -83,6 +83,10 @@ class Dag:
         """Where a stage reads or writes what its ``main`` calls ``argument``."""
         return named_run(name, self.loaded).paths[argument]
 
+    @property
+    def prompts(self) -> list[Path]:
+        return [self.root / "prompts" / "unseen.parquet", self.root / "prompts" / "ood.parquet"]
+
     def generations(self, condition: str, axis: str = "structured") -> Path:
         baseline = "baselines-" if condition in BASELINES else ""
         return self.path(f"generate-{baseline}{axis}@embedded-{condition}")
