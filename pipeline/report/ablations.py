@@ -276,6 +276,8 @@ def _block_records(
     compared = compare_with_best(list(spreads.values()), lower_is_better=METRICS[metric].direction == "lower")
     comparisons = dict(zip(spreads, compared, strict=True))
     papers = all(key in block.others and block.others[key] == value for key, value in PAPER_SETTINGS.items())
+    # Laws in words are further training prompts.
+    papers &= not any(key.startswith("laws.") for key in block.others)
     comparable = metric == HEADLINE and (papers or not block.cells)
     records = []
     for setting, table in tables.items():

@@ -106,9 +106,10 @@ def test_published_figures_stand_beside_the_same_settings_alone(tmp_path, config
     table = ablation_table(HARD_ABLATION, read_blocks(tmp_path / "same", HARD_ABLATION, config), published)
     row = dict(zip(table.header, row_of(table, "qwen3_14b", "5", "16384", "16", "2"), strict=True))
     assert (row["OOD W1"], row["OOD W1, paper"]) == ("0.0500", "0.0736") and "no result of ours" in table.note
-    write_cell(tmp_path / "other", HARD_ABLATION, SELECTED, 0, 0.05, model="qwen3_14b")
-    table = ablation_table(HARD_ABLATION, read_blocks(tmp_path / "other", HARD_ABLATION, config), published)
-    assert not any("paper" in title for title in table.header) and table.frame["published"].isna().all()
+    for name, others in {"other": OTHERS, "words": PAPER_SETTINGS | {"laws.pairs": "data/laws/pairs.yaml"}}.items():
+        write_cell(tmp_path / name, HARD_ABLATION, SELECTED, 0, 0.05, model="qwen3_14b", others=others)
+        table = ablation_table(HARD_ABLATION, read_blocks(tmp_path / name, HARD_ABLATION, config), published)
+        assert not any("paper" in title for title in table.header) and table.frame["published"].isna().all()
 
 
 def test_published_figures_stand_alone_where_the_experiments_model_was_not_run(tmp_path, config):
