@@ -49,7 +49,6 @@ def main(
 ) -> None:
     """Write ``output``, which names the checks that were passed, and its numbers to ``details``."""
     from pipeline.engines.loading.memory import release_memory
-    from pipeline.engines.loading.model import slow_dtype_warning
     from pipeline.engines.sampling import preflight_law
 
     config, numbers = run.params, dict[str, Any]()
@@ -57,8 +56,6 @@ def main(
     read = (read_requests(*prompts), read_requests(open_prompts))
     tables = [{row.prompt_id: row.text for row in table} for table in read if table]
     with progress_bar(total=len(CHECKS), desc=run.title, unit="check") as progress:
-        if slow := slow_dtype_warning(config.models[model].dtype):
-            progress.write(f"warning: {model}: {slow}")
         numbers["adapter"], checks = _check_weights(run, model, model_revision(model_report), tables)
         progress.update(2)
         # The model that was checked makes room for the engine's.

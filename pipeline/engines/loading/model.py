@@ -2,12 +2,14 @@
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from tqdm import tqdm
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
@@ -58,16 +60,6 @@ def machine_dtype() -> Literal["bfloat16", "float32"]:
     processor = Path("/proc/cpuinfo")
     known = set(processor.read_text().split()) if processor.exists() else set()
     return "bfloat16" if known & {"avx512_bf16", "amx_bf16", "bf16"} else "float32"
-
-
-def slow_dtype_warning(dtype: str) -> str | None:
-    """What to tell a user whose machine computes ``dtype`` only by emulation."""
-    if dtype != "bfloat16" or machine_dtype() == "bfloat16":
-        return None
-    return (
-        "this machine has no instructions for bfloat16, and emulates it: training steps can take over ten times as "
-        "long as in float32. Set models.*.dtype=auto (or float32)"
-    )
 
 
 def checkpoint_files(directory: Path) -> dict[str, str]:
@@ -143,6 +135,12 @@ def load_pretrained(
 
 def load_model(config: ModelConfig, revision: str | None = None, device: str | None = None) -> "PreTrainedModel":
     """Load a causal language model in evaluation mode from safetensors, in ``config.dtype``. Raises ModelError."""
+    if config.dtype == "bfloat16" and machine_dtype() != "bfloat16":
+        slow = (
+            f"warning: {config.display_name}: this machine has no instructions for bfloat16, and emulates it: training "
+            "steps can take over ten times as long as in float32. Set models.*.dtype=auto (or float32)"
+        )
+        tqdm.write(slow, file=sys.stderr)
     checkpoint, revision = config.checkpoint, revision or config.revision
     if is_local_path(checkpoint):
         checkpoint_files(Path(checkpoint))

@@ -23,6 +23,13 @@ def test_missing_file_is_named(model_config, tiny_model, tmp_path, name):
         load_model(replace(model_config, checkpoint=str(broken)))
 
 
+@pytest.mark.parametrize("machine", ["bfloat16", "float32"])
+def test_a_machine_that_emulates_bfloat16_says_so(model_config, monkeypatch, capsys, machine):
+    monkeypatch.setattr("pipeline.engines.loading.model.machine_dtype", lambda: machine)
+    load_model(replace(model_config, dtype="bfloat16"), device="cpu")
+    assert ("dtype=auto" in capsys.readouterr().err) == (machine == "float32")
+
+
 def test_float32_lora_weights_compute_as_the_adapter_does_beside_the_same_base(model_config, tmp_path):
     config = replace(model_config, dtype="bfloat16")
     adapted = add_lora(load_model(config, device="cpu"), config, rank=2, alpha=4, dropout=0.1).eval()
