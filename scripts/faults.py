@@ -94,14 +94,15 @@ def faults(source: str) -> list[tuple[int, str, str]]:
 
 
 def tests_of(module: Path) -> list[str]:
-    """Test files that name the module, and those of the folder that mirrors its own."""
+    """Test files that name the module, and those of the folder that mirrors its own; else those that name its package,
+    whose command they run."""
     dotted = ".".join(module.with_suffix("").parts)
-    folder = Path("tests", *module.parent.parts[1:])
-    return [
-        str(path)
-        for path in sorted(Path("tests").rglob("test_*.py"))
-        if "real" not in path.parts and (path.parent == folder or dotted in path.read_text())
-    ]
+    folder, texts = Path("tests", *module.parent.parts[1:]), {}
+    for path in sorted(Path("tests").rglob("test_*.py")):
+        if "real" not in path.parts:
+            texts[path] = path.read_text()
+    found = [str(path) for path, text in texts.items() if path.parent == folder or dotted in text]
+    return found or [str(path) for path, text in texts.items() if dotted.rpartition(".")[0] in text]
 
 
 def tests_pass(clone: Path, tests: list[str]) -> bool:
