@@ -94,7 +94,7 @@ def read_scores(directory: Path) -> list[dict[str, Any]]:
     try:
         content = json.loads(summary.read_text())
         for experiment, found in zip(EXPERIMENTS, content["experiments"].values(), strict=True):
-            answers = pd.read_csv(summary.with_name(f"{experiment}_raw.csv"), dtype=str, keep_default_na=False)
+            answers = pd.read_csv(summary.with_name(f"{experiment}_raw.csv"), dtype=str)
             unreadable = answers.filter(regex="^(answer|choice)").eq("error").any(axis=1)
             rows.append({"experiment": experiment, "score": found["score"], "n_readable": int((~unreadable).sum())})
         total = {"experiment": "total", "score": content["total_score"]}

@@ -10,6 +10,7 @@ from pipeline.artifacts.prompts import write_prompts
 from pipeline.core.prompts.structured import make_prompt
 from pipeline.public import scores
 from pipeline.public.__main__ import main
+from pipeline.public.overlap import overlapping
 from pipeline.public.unpredictabench import read_answer
 from tests.composition import write_changed
 
@@ -62,6 +63,12 @@ def test_a_script_scores_what_our_server_answers(run, project, tmp_path, capfd):
     frame = scores.compared("failure_to_mix", pd.read_csv(tmp_path / "failure_to_mix.csv"))
     row = frame[frame["ours"] & (frame["experiment"] == "exp2")].iloc[0]
     assert (row["score"], row["n"]) == (3, 2) and row["reach"] == pytest.approx(12.706, abs=1e-3), "Student's t"
+
+
+def test_six_words_in_a_row_or_an_option_are_an_overlap():
+    alike = ["Two - THREE four five six (seven)?", "Say: one two three four five six", "A Coin"]
+    others = ["two three four five six", "one two three four five seven six", "coins"]
+    assert overlapping([*alike, *others], ["One, two, three, four, five, six, seven."], {"coin"}) == alike
 
 
 def test_problems_are_asked_and_what_is_incomplete_is_named(run, tmp_path, capsys):

@@ -101,11 +101,7 @@ def test_a_column_of_numbers_has_its_own_decimals(read):
 BAD = [
     (CITIES | {"probabilities": {"a": 0.5, "b": 0.4}}, {}, "law.yaml: the probabilities sum to 0.9, which is 0.1 off"),
     (CITIES | {"probabilities": {" a": 1.0}}, {}, "without white space"),
-    (
-        CITIES | {"kind": "magic"},
-        {},
-        "got 'magic'; scipy, categorical, empirical, conditional, choice are allowed",
-    ),
+    (CITIES | {"kind": "magic"}, {}, "got 'magic'; scipy, categorical, empirical, conditional, choice are allowed"),
     (CITIES | {"weights": {}}, {}, "weights: unknown key; the keys allowed here are kind, templates, probabilities"),
     (CITIES | {"templates": {"train": []}}, {}, "templates.train"),
     (CITIES | {"templates": {"train": ["In {region}"]}}, {}, "unknown field 'region'"),

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.axes.structured import wasserstein
-from pipeline.axes.structured.wasserstein import (
-    evaluate_prompt,
-    perfect_sampler_replicates,
-)
+from pipeline.axes.structured.wasserstein import evaluate_prompt, perfect_sampler_replicates
 from pipeline.core.laws.families import get_family
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
