@@ -18,10 +18,7 @@ CONF = ROOT / "conf"
         ("trian.soft.epochs=3", "trian.soft.epochs: there is no key 'trian'; did you mean train .*keys here are"),
         ("train.soft.epoch=3", "there is no key 'epoch'; did you mean epochs. the keys of train.soft are epochs, samp"),
         ("+train.soft.epoch=3", "train.soft.epoch: unknown key; did you mean epochs. the keys allowed here are epochs"),
-        (
-            "experiment=papr",
-            "there is no 'papr'; did you mean paper. there are best, demo, everything, laptop, la",
-        ),
+        ("experiment=papr", "there is no 'papr'; did you mean paper. there are best, demo, everything, laptop, la"),
         ("+modle@models.x=qwen3_4b", "there is no group 'modle'; did you mean model. there are compat, discretize"),
         ("models.qwen3_8b.dtype=float32", "no key 'qwen3_8b'; the keys of models are embedded; .model@models"),
         ("models.embedded.chat.template_arguments.a=1", "are enable_thinking; a . in front of the override adds one"),

@@ -167,10 +167,7 @@ def open_ended(root, model, condition, size):
         columns=["prompt_id", "category", "answer", "count"],
     )
     names = ("open", model, condition, "open")
-    rows = [
-        metric_row(*names, "top_p_support_size", 1.5 * size, n=2),
-        metric_row(*names, "unique_fraction", 0.15, n=2),
-    ]
+    rows = [metric_row(*names, "top_p_support_size", 1.5 * size, n=2), metric_row(*names, "unique_fraction", 0.15, n=2)]
     write_fabricated(root, rows, per_prompt=per_prompt, answers=answers)
 
 
