@@ -101,7 +101,8 @@ def tests_of(module: Path) -> list[str]:
     for path in sorted(Path("tests").rglob("test_*.py")):
         if "real" not in path.parts:
             texts[path] = path.read_text()
-    found = [str(path) for path, text in texts.items() if path.parent == folder or dotted in text]
+    own = f"test_{module.parent.name}"  # an axis has its stages tested elsewhere than its formulas
+    found = [str(path) for path, text in texts.items() if path.parent == folder or dotted in text or path.stem == own]
     return found or [str(path) for path, text in texts.items() if dotted.rpartition(".")[0] in text]
 
 
