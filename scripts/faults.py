@@ -94,16 +94,15 @@ def faults(source: str) -> list[tuple[int, str, str]]:
 
 
 def tests_of(module: Path) -> list[str]:
-    """Test files that name the module, and those of the folder that mirrors its own; else those that name its package,
-    whose command they run."""
+    """Test files that name the module, those of the folder that mirrors its own, and those named after its folder, as
+    the tests of an axis's stages are."""
     dotted = ".".join(module.with_suffix("").parts)
-    folder, texts = Path("tests", *module.parent.parts[1:]), {}
-    for path in sorted(Path("tests").rglob("test_*.py")):
-        if "real" not in path.parts:
-            texts[path] = path.read_text()
-    own = f"test_{module.parent.name}"  # an axis has its stages tested elsewhere than its formulas
-    found = [str(path) for path, text in texts.items() if path.parent == folder or dotted in text or path.stem == own]
-    return found or [str(path) for path, text in texts.items() if dotted.rpartition(".")[0] in text]
+    folder, name = Path("tests", *module.parent.parts[1:]), f"test_{module.parent.name}"
+    return [
+        str(path)
+        for path in sorted(Path("tests").rglob("test_*.py"))
+        if "real" not in path.parts and (path.parent == folder or path.stem == name or dotted in path.read_text())
+    ]
 
 
 def tests_pass(clone: Path, tests: list[str]) -> bool:

@@ -24,19 +24,18 @@ def main(
         from pipeline.engines.loading.model import position_logits
         from pipeline.engines.scoring.token_scores import first_step_law
 
-        adapter, (probe, *_) = adapter_directory(condition, weights), missing.values()
+        adapter, probe = adapter_directory(condition, weights), next(iter(requests.values()))
         opened = open_model(run.params.models[model], model_report, adapter, probe)
         logits_at = position_logits(opened.model)
         for name, text in missing.items():
             law = first_step_law(logits_at, opened.encode(text), opened.device)
             tokens, probabilities = leading_tokens(law)
-            yield {name: [tokens.tolist(), probabilities.tolist(), law_entropy(law), len(law)]}
+            yield {name: [name, tokens.tolist(), probabilities.tolist(), law_entropy(law), len(law)]}
 
     with resumable(run, "prompt", len(requests)) as done:
-        rows = [(name, *values) for name, values in zip(requests, done(requests, laws), strict=True)]
-        table = pd.DataFrame(rows, columns=list(FIRST_STEP_COLUMNS))
-        for column, dtype in {"token_ids": np.int32, "probabilities": np.float32}.items():
-            table[column] = [np.array(values, dtype) for values in table[column]]
+        table = pd.DataFrame(done(requests, laws), columns=list(FIRST_STEP_COLUMNS))
+        table["token_ids"] = table["token_ids"].map(np.int32)
+        table["probabilities"] = table["probabilities"].map(np.float32)
         run.write_table(output, table)
         run.write_record(num_prompts=len(table))
 
